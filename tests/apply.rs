@@ -38,6 +38,20 @@ impl Applied {
         applied
     }
 
+    fn of_texts(documents: &[Document]) -> Self {
+        let applied = Self::new();
+        documents.iter().for_each(|(id, text)| applied.put(&format!("{id}.txt"), text));
+        applied.run("text", "");
+        applied
+    }
+
+    fn of_rows(documents: &[Document]) -> Self {
+        let applied = Self::new();
+        write_parquet(&applied.path("in/a.parquet"), documents, 30);
+        applied.run("parquet", COLUMNS);
+        applied
+    }
+
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -68,11 +82,30 @@ impl Applied {
         program!["apply", self.path("out"), "--json", "--to", self.path(to)].args(more).assert().json()
     }
 
+    fn dry(&self, more: &[&str]) -> String {
+        program!["apply", self.path("out"), "--dry-run"].args(more).assert().shown(&[])
+    }
+
+    fn counted(&self, more: &[&str]) -> Value {
+        program!["apply", self.path("out"), "--dry-run", "--json"].args(more).assert().json()
+    }
+
     /// The message of an application that is refused with this exit code; it has all these parts.
     fn refused(&self, to: &str, more: &[&str], code: i32, parts: &[&str]) -> String {
-        let mut command = resemblance();
-        let ran = command.arg("apply").arg(self.path("out")).arg("--to").arg(self.path(to)).args(more);
-        ran.assert().refused(code, parts)
+        let ran = program!["apply", self.path("out"), "--to", self.path(to)].args(more).assert();
+        ran.refused(code, parts)
+    }
+
+    /// The table of documents that go, of a result that is whole.
+    fn removed(&self, to: &str) -> RecordBatch {
+        result(&self.path(to));
+        parquet(&self.path(to).join("_resemblance/removed"))
+    }
+
+    /// The documents that go by the tables of the output, each with the one that represents it.
+    fn kept_of_gone(&self) -> BTreeMap<String, String> {
+        let clustered = self.clustered().into_values();
+        clustered.filter(|(_, kept, id)| kept != id).map(|(_, kept, id)| (id, kept)).collect()
     }
 
     /// The document that represents the cluster of each document that is in one: place -> (cluster_id, kept_id, id).
@@ -107,17 +140,23 @@ impl Applied {
         places.map(|(source, position)| Place { source, position }).collect()
     }
 
-    /// A row of a file of the source.
     fn place(&self, name: &str, position: usize) -> Place {
         let source = self.path("in").join(name).to_str().unwrap().to_owned();
         Place { source, position: position as u64 }
     }
 }
 
+fn manifest_of(to: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap()
+}
+
+fn column_names(rows: &RecordBatch) -> Vec<String> {
+    rows.schema().fields().iter().map(|field| field.name().clone()).collect()
+}
+
 /// The manifest of a result; its counts add up, file by file too, and every file that it names has its bytes.
 fn result(to: &Path) -> Value {
-    let manifest: Value =
-        serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap();
+    let manifest = manifest_of(to);
     let adds_up = |counts: &Value| {
         let count = |name: &str| counts[name].as_u64().unwrap();
         assert_eq!(count("kept") + count("removed") + count("rejected"), count("read"), "{counts}");
@@ -146,7 +185,6 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     crate::support::files(folder).into_iter().map(|(path, bytes)| (inside(path), bytes)).collect()
 }
 
-/// The files of the source in a result.
 fn kept(to: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut kept = files(to);
     kept.retain(|path, _| !path.starts_with('_'));

@@ -30,13 +30,11 @@ fn the_pages_are_short() {
     assert!((20_000..=MAX_WORDS).contains(&words), "{words} words");
 }
 
-/// The text without its blocks of code.
 fn prose(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     text.split("```").step_by(2).collect()
 }
 
-/// The name of a heading in links.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -106,11 +104,8 @@ fn described() -> Vec<(String, String, String)> {
 
 /// The keys of a section, as the error about one that does not exist lists them.
 fn keys_of(section: &str) -> BTreeSet<String> {
-    let text = LEAST.replace("[output]", &format!("[{section}_]\n[output]"));
-    let text = match LEAST.contains(&format!("[{section}]")) {
-        true => LEAST.replace(&format!("[{section}]"), &format!("[{section}]\nno_such_key = 1")),
-        false => text.replace(&format!("[{section}_]"), &format!("[{section}]\nno_such_key = 1")),
-    };
+    let (head, wrong) = (format!("[{section}]"), format!("[{section}]\nno_such_key = 1\n"));
+    let text = if LEAST.contains(&head) { LEAST.replace(&head, &wrong) } else { format!("{LEAST}{wrong}") };
     let error = job::file::read(&text, "job.toml", &[]).unwrap_err();
     let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
     let message = causes.map(|cause| cause.to_string()).fold(error.to_string(), |all, one| all + "\n" + &one);
@@ -184,7 +179,6 @@ fn the_page_of_the_job_file_has_an_example_of_each_key() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The examples that are whole jobs can be run as they stand.
 #[test]
 fn the_jobs_of_the_pages_are_jobs() {
     let mut jobs = 0;
@@ -210,21 +204,21 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
         let cells: Vec<&str> = row.split('|').collect();
         written.insert(words(cells[1]).pop_first().unwrap(), words(cells[3]));
     }
-    let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
-    let first = "output.pair_passages=true output.buckets=true source.duplicate_ids=reject source.limit=10 \
-                 clusters.thresholds=[0.9] clusters.contained=0.98";
-    let grouped = "candidates.method=prefix shingle.hash=dictionary source.group=shop \
-                   candidates.compare=within passages.unit=line";
     let jobs = [
-        job(&first.split(' ').collect::<Vec<_>>()),
-        job(&grouped.split(' ').collect::<Vec<_>>()),
-        job(&["passages.unit=word", "shingle.max_frequency=0.01"]),
-        job(&["source.group=shop", "shingle.max_frequency=0.01"]),
-        job(&["candidates.method=all", "against.output=earlier", "passages.unit=line"]),
-        job(&["candidates.method=prefix", second, "passages.unit=word"]),
+        "output.pair_passages=true|output.buckets=true|source.duplicate_ids=reject|source.limit=10|\
+         clusters.thresholds=[0.9]|clusters.contained=0.98",
+        "candidates.method=prefix|shingle.hash=dictionary|source.group=shop|candidates.compare=within|passages.unit=line",
+        "passages.unit=word|shingle.max_frequency=0.01",
+        "source.group=shop|shingle.max_frequency=0.01",
+        "candidates.method=all|against.output=earlier|passages.unit=line",
+        &format!("candidates.method=prefix|{second}|passages.unit=word"),
     ];
-    let merge = job::Job::merge(vec!["a".into(), "b".into()], &jobs[0], "out");
+    let jobs = jobs.map(|sets| {
+        let sets: Vec<&str> = sets.split('|').collect();
+        job(Path::new("in.parquet"), Path::new("out"), &sets)
+    });
+    let merge = Job::merge(vec!["a".into(), "b".into()], &jobs[0], "out");
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for stage in jobs.iter().chain([&merge]).flat_map(resemblance::pipeline::stage::describe) {
         assert!(!stage.text.is_empty());

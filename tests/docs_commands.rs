@@ -94,7 +94,6 @@ fn readme_job() -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
-/// One review of a later day.
 fn later_review(path: &Path, id: i64) {
     let columns: [(&str, ArrayRef); 3] = [
         ("review_id", Arc::new(Int64Array::from(vec![id]))),
@@ -104,7 +103,6 @@ fn later_review(path: &Path, id: i64) {
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 20);
 }
 
-/// Reviews as rows (number, body), and as files of their own.
 fn texts(folder: &Path) {
     let rows = |name: &str, numbers: std::ops::Range<i64>| {
         let rows = numbers.map(|n| format!("{},{}\n", n + 1, body(n)));
@@ -128,7 +126,6 @@ fn texts(folder: &Path) {
     std::fs::write(folder.join("titles.txt"), (1..4).map(|n| body(n) + "\n").collect::<String>()).unwrap();
 }
 
-/// Puts all that the commands name into a folder.
 fn prepare(folder: &Path, page: &str) {
     let path = |name: &str| folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(repository("jobs")).arg(path("jobs")).status().unwrap();
@@ -149,7 +146,6 @@ fn prepare(folder: &Path, page: &str) {
     std::fs::write(path(name), readme_job() + contained).unwrap();
 }
 
-/// The commands to run before the blocks that contain a text.
 const BEFORE: [(&str, &str); 2] = [
     ("resemblance neighbors out/quickstart", "resemblance run jobs/quickstart.toml\n"),
     (

@@ -6,29 +6,30 @@ use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSetting
 
 use crate::support::*;
 
-/// A corpus with its output, which misses many pairs.
-struct Scene {
-    folder: TempDir,
+struct Missed {
+    scene: Scene,
+    output: PathBuf,
     documents: Vec<Document>,
 }
+
+has_a_scene!(Missed);
 
 /// Bands that find about half of the pairs of similarity 0.6.
 const FEW_BANDS: [&str; 3] = ["minhash.permutations=64", "lsh.bands=6", "lsh.rows=4"];
 
-impl Scene {
+impl Missed {
     fn new(seed: u64, copies: usize, sets: &[&str]) -> Self {
-        let folder = tempdir().unwrap();
         let mut documents = corpus(seed, 400, 30);
         let text = documents[0].1.clone();
         documents.extend((0..copies).map(|copy| (format!("copy{copy:05}"), text.clone())));
-        let input = folder.path().join("in.parquet");
-        write_parquet(&input, &documents, 100);
-        run(&job(&input, &folder.path().join("out"), sets)).unwrap();
-        Self { folder, documents }
+        let scene = Scene::new(&[]);
+        scene.write("in.parquet", &documents);
+        scene.run("in.parquet", "out", sets);
+        Self { output: scene.path("out"), scene, documents }
     }
 
     fn evaluate(&self, sample: usize, seed: u64) -> Evaluation {
-        evaluate_output(&self.folder.path().join("out"), sample, seed)
+        evaluate_output(&self.output, sample, seed)
     }
 }
 
@@ -38,7 +39,6 @@ fn evaluate_output(output: &Path, sample: usize, seed: u64) -> Evaluation {
     block_on(evaluate(&session, &output.display().to_string(), &settings)).unwrap()
 }
 
-/// Pairs, documents and removals of an output, found and in all, counted by plain code.
 #[derive(Debug, Default, PartialEq)]
 struct Truth {
     /// Pairs of different texts: found, and in all.
@@ -101,8 +101,8 @@ fn a_sample_of_everything_is_the_truth_to_the_digit() {
         (2, 300, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.keep=shingles", "output.max_expand=20"]),
         (3, 5, &["candidates.method=all"]),
     ] {
-        let scene = Scene::new(seed, copies, sets);
-        let truth = truth(&scene.documents, &scene.folder.path().join("out"));
+        let scene = Missed::new(seed, copies, sets);
+        let truth = truth(&scene.documents, &scene.output);
         let Evaluation { recall, wrong_pairs, missed_pairs, sample, shingle_sets, .. } =
             scene.evaluate(10_000, 1);
         assert_eq!(sample, shingle_sets);
@@ -123,8 +123,7 @@ fn a_sample_of_everything_is_the_truth_to_the_digit() {
 /// Copies in two groups are pairs of documents, and not pairs of different shingle sets.
 #[test]
 fn copies_across_groups_are_no_pairs_of_different_sets() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let path = paths();
     let documents = corpus(4, 300, 30);
     let mut random = Random(4);
     let mut rows: Vec<(String, String, Option<&str>)> = Vec::new();
@@ -138,7 +137,6 @@ fn copies_across_groups_are_no_pairs_of_different_sets() {
     write_columns(&path("in.parquet"), &copied, vec![("shop", shops)], 50);
     let sets = [&FEW_BANDS[..], &["source.group=shop", "candidates.compare=across"]].concat();
     run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
-    // The texts of each group, and the pairs between two of them.
     let mut texts: BTreeMap<(BTreeSet<String>, Option<&str>), Vec<&String>> = BTreeMap::new();
     for (id, text, group) in &rows {
         texts.entry((shingles(text, 3), *group)).or_default().push(id);
@@ -158,8 +156,8 @@ fn copies_across_groups_are_no_pairs_of_different_sets() {
             (found, all) = (found + usize::from(is_found), all + usize::from(a != b));
         }
     }
-    let scene = Scene { folder, documents: Vec::new() };
-    let Evaluation { recall, found_pairs, missed_pairs, wrong_pairs, .. } = scene.evaluate(10_000, 1);
+    let evaluation = evaluate_output(&path("out"), 10_000, 1);
+    let Evaluation { recall, found_pairs, missed_pairs, wrong_pairs, .. } = evaluation;
     assert_eq!((found_pairs, missed_pairs.value, wrong_pairs), (found as u64, (all - found) as f64, 0));
     assert_eq!(recall.pairs.unwrap().value, share((found, all)));
     assert!(found > 0 && all > found && copies > 0, "{found} {all} {copies}");
@@ -167,19 +165,16 @@ fn copies_across_groups_are_no_pairs_of_different_sets() {
 
 #[test]
 fn intervals_hold_the_truth_for_most_seeds() {
-    let scene = Scene::new(5, 200, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.max_expand=20"]);
-    let truth = truth(&scene.documents, &scene.folder.path().join("out"));
+    let scene = Missed::new(5, 200, &[&FEW_BANDS[..], &["output.max_expand=20"]].concat());
+    let truth = truth(&scene.documents, &scene.output);
     let mut held = [0; 3];
     let mut wide = 0.0_f64;
     for seed in seeds(100) {
         let Evaluation { recall, sample, shingle_sets, .. } = scene.evaluate(90, seed);
         assert!(2 * sample < shingle_sets, "{sample} of {shingle_sets}");
-        let of = [
-            (recall.pairs, truth.pairs),
-            (recall.documents, truth.documents),
-            (recall.removals, truth.removals),
-        ];
-        for (held, (estimate, truth)) in held.iter_mut().zip(of) {
+        let truths = [truth.pairs, truth.documents, truth.removals];
+        let estimates = [recall.pairs, recall.documents, recall.removals];
+        for ((held, estimate), truth) in held.iter_mut().zip(estimates).zip(truths) {
             let Estimate { low, high, value } = estimate.unwrap();
             assert!(low <= value && value <= high);
             *held += u32::from((low..=high).contains(&share(truth)));
@@ -194,11 +189,10 @@ fn intervals_hold_the_truth_for_most_seeds() {
 
 #[test]
 fn the_command_prints_missed_pairs() {
-    let scene = Scene::new(7, 3, &FEW_BANDS);
-    let output = scene.folder.path().join("out");
-    let ran = |more: &[&str]| resemblance().arg("evaluate").arg(&output).args(more).assert().shown(&[]);
-    let json: Value = serde_json::from_str(&ran(&["--json", "--sample", "100000"])).unwrap();
-    let truth = truth(&scene.documents, &output);
+    let scene = Missed::new(7, 3, &FEW_BANDS);
+    let ran = |more: &[&str]| scene.command(&["evaluate", "out"]).args(more).assert();
+    let json = ran(&["--json", "--sample", "100000"]).json();
+    let truth = truth(&scene.documents, &scene.output);
     assert_eq!(json["recall"]["pairs"]["value"], share(truth.pairs));
     assert_eq!(json["recall"]["removals"]["low"], share(truth.removals));
     assert_eq!(json["wrong_pairs"], 0);
@@ -207,25 +201,22 @@ fn the_command_prints_missed_pairs() {
     let pairs: u64 = bins.iter().map(|bin| bin["pairs"].as_u64().unwrap()).sum();
     // Each pair is seen from both of its sets.
     assert_eq!(pairs, 2 * truth.pairs.1 as u64);
-    let text = ran(&["--sample", "50", "--seed", "3"]);
-    assert!(text.contains("recall of") && text.contains("95 % interval"), "{text}");
-    assert!(text.contains(" % with 95 % certainty; --sample 267 narrows it"), "{text}");
-    assert_eq!(text, ran(&["--sample", "50", "--seed", "3"]), "the seed does not decide");
+    let parts = ["recall of", "95 % interval", " % with 95 % certainty; --sample 267 narrows it"];
+    let text = ran(&["--sample", "50", "--seed", "3"]).shown(&parts);
+    let again = ran(&["--sample", "50", "--seed", "3"]).shown(&[]);
+    assert_eq!(text, again, "the seed does not decide");
 }
 
 #[test]
 fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
-    let scene = Scene::new(11, 0, &[FEW_BANDS[0], FEW_BANDS[1], FEW_BANDS[2], "output.max_expand=0"]);
-    let output = scene.folder.path().join("out");
+    let scene = Missed::new(11, 0, &[&FEW_BANDS[..], &["output.max_expand=0"]].concat());
     let known = exact_pairs(&scene.documents, 3, 0.5);
-    let found = pairs(&output);
+    let found = pairs(&scene.output);
     let both = known.keys().filter(|pair| found.contains_key(pair)).count();
     assert!(both < known.len() && both == found.len(), "{both} {} {}", known.len(), found.len());
     let evaluated = |name: &str, text: String| {
-        let file = scene.folder.path().join(name);
-        std::fs::write(&file, text).unwrap();
-        let json = printed(resemblance().arg("evaluate").arg(&output).arg("--truth").arg(&file));
-        json["truth"].clone()
+        std::fs::write(scene.path(name), text).unwrap();
+        printed(&mut scene.command(&["evaluate", "out", "--truth", name]))["truth"].clone()
     };
     // One that is not found, and is not there at all.
     let rows: String = known.keys().map(|(a, b)| format!("{b},{a}\n")).collect();
@@ -235,7 +226,7 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
     assert_eq!(truth["precision"], share(found.len()));
     assert_eq!(truth["recall"], share(known.len() + 1));
     // Clusters of every second document by its place, which are as good as random.
-    let clusters = table(&output, "clusters");
+    let clusters = table(&scene.output, "clusters");
     let of: BTreeMap<String, String> =
         strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
     let named: BTreeMap<&str, usize> =
@@ -269,15 +260,14 @@ fn known_pairs_and_clusters_are_counted_as_plain_code_counts_them() {
 fn outputs_whose_estimates_decide_are_judged_by_both_rules() {
     for (key, by_signature) in [("score.prefilter=true", false), ("score.by=signature", true)] {
         let sets = [FEW_BANDS[0], "lsh.bands=16", FEW_BANDS[2], "minhash.bits=32", key];
-        let scene = Scene::new(11, 20, &sets);
-        let output = scene.folder.path().join("out");
-        let stored = table(&output, "documents");
+        let scene = Missed::new(11, 20, &sets);
+        let stored = table(&scene.output, "documents");
         let values = signature_values(stored.column_by_name("signature").unwrap());
         let signatures: BTreeMap<String, Vec<u32>> = strings(&stored, "id").into_iter().zip(values).collect();
         let by_text: BTreeMap<BTreeSet<String>, &String> =
             scene.documents.iter().map(|(id, text)| (shingles(text, 3), id)).collect();
         let texts: Vec<_> = by_text.into_iter().collect();
-        let written = pairs(&output);
+        let written = pairs(&scene.output);
         let text_of: BTreeMap<&String, BTreeSet<String>> =
             scene.documents.iter().map(|(id, text)| (id, shingles(text, 3))).collect();
         let found: BTreeSet<_> = written.keys().map(|(a, b)| [&text_of[a], &text_of[b]]).collect();
@@ -304,18 +294,15 @@ fn outputs_whose_estimates_decide_are_judged_by_both_rules() {
         assert!(both < exact.1, "estimates drop no pair");
         assert_eq!(evaluation.wrong_pairs, 0, "{key}");
         assert_eq!(evaluation.estimate, None, "{key}");
-        assert!(
-            (evaluation.expected.unwrap() - share(exact)).abs() < 0.12,
-            "{:?} {exact:?}",
-            evaluation.expected
-        );
+        let expected = evaluation.expected.unwrap();
+        assert!((expected - share(exact)).abs() < 0.12, "{expected} {exact:?}");
         assert_eq!(evaluation.by_exact_rule.is_some(), by_signature);
         if let Some(ByExactRule { recall, precision }) = evaluation.by_exact_rule {
             assert_eq!(value(recall), share(exact));
             assert_eq!(value(precision), share((exact.0, estimated.0)));
             assert!(value(precision) < 1.0, "all pairs by estimate are similar");
         }
-        let text = resemblance().arg("evaluate").arg(&output).assert().shown(&[]);
+        let text = scene.command(&["evaluate", "out"]).assert().shown(&[]);
         assert_eq!(text.contains("precision of pairs"), by_signature, "{text}");
     }
 }
@@ -345,27 +332,20 @@ fn pairs_of_too_few_shared_shingles_are_not_missed() {
     let path = paths();
     let input = path("in.parquet");
     let mut documents = corpus(13, 300, 30);
-    // Short ones, some with a few words in common.
-    documents.extend(
-        (0..60)
-            .map(|at| (format!("short{at}"), format!("{} v{at} w{at}", ["a b c d", "e f g h i j"][at % 2]))),
-    );
+    let shared = ["a b c d", "e f g h i j"];
+    documents.extend((0..60).map(|at| (format!("short{at}"), format!("{} v{at} w{at}", shared[at % 2]))));
     write_parquet(&input, &documents, 50);
-    for (measure, method, bands) in
-        [("jaccard", "lsh", "6"), ("jaccard", "prefix", "6"), ("containment", "prefix", "6")]
-    {
+    for (measure, method) in [("jaccard", "lsh"), ("jaccard", "prefix"), ("containment", "prefix")] {
         for min_shared in [0_usize, 4, 12] {
             let output = path(&format!("{measure}-{method}-{min_shared}"));
-            let sets = [
+            let own = [
                 format!("score.measure={measure}"),
                 format!("candidates.method={method}"),
                 format!("score.min_shared={min_shared}"),
-                "minhash.permutations=64".to_owned(),
-                format!("lsh.bands={bands}"),
-                "lsh.rows=4".to_owned(),
-                "output.max_expand=0".to_owned(),
             ];
-            run(&job(&input, &output, &sets.each_ref().map(String::as_str))).unwrap();
+            let own = own.each_ref().map(String::as_str);
+            let sets = [&own[..], &FEW_BANDS, &["output.max_expand=0"]].concat();
+            run(&job(&input, &output, &sets)).unwrap();
             let found = pairs(&output);
             let by_text: BTreeMap<BTreeSet<String>, &String> =
                 documents.iter().map(|(id, text)| (shingles(text, 3), id)).collect();

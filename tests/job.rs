@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use resemblance::error::Error;
 use resemblance::job::{
     BandRule, Bits, Choice, ClusterMethod, Family, Format, Method, Modulus, Normalize, SourceId, Unit, Words,
-    file, resolve,
+    file,
 };
 
+use crate::support::resolve as load;
 use crate::support::*;
 
-/// A job with only what is required.
 const LEAST: &str = "\
 [source]
 format = \"csv\"
@@ -37,7 +37,6 @@ fn the_least_job_has_the_defaults() {
     assert_eq!((job.score.threshold, job.score.prefilter), (0.8, false));
     assert_eq!((job.output.url.as_str(), job.output.max_expand), ("out/", 1000));
     assert_eq!(job.output.max_pairs, 1_000_000_000);
-    // Half of what this machine has.
     let all = load(LEAST, &["engine.memory=100%"]).unwrap().engine.memory_bytes();
     let half = job.engine.memory_bytes();
     assert_eq!((job.engine.threads, job.engine.spill), (0, None));
@@ -171,15 +170,15 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("engine.mode=cluster", &["`engine.scheduler`", "df://host:50050"]),
         ("engine.scheduler=df://a:1", &["`engine.scheduler`", "engine.mode"]),
         (
-            "shingle.normalize=[\"lowercas\"]",
+            "shingle.normalize=['lowercas']",
             &["`shingle.normalize`", "letters-only", "did you mean \"lowercase\""],
         ),
-        ("shingle.normalize=[\"stop-words:xx\"]", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
+        ("shingle.normalize=['stop-words:xx']", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
         (
-            "shingle.normalize=[\"stop-words:file=no/such.txt\"]",
+            "shingle.normalize=['stop-words:file=no/such.txt']",
             &["`shingle.normalize`", "\"no/such.txt\"", "stop words", "cannot be read", "No such file"],
         ),
-        ("shingle.normalize=[\"stop-words:list=\"]", &["`shingle.normalize`", "holds no word"]),
+        ("shingle.normalize=['stop-words:list=']", &["`shingle.normalize`", "holds no word"]),
         ("shingle.short=drop", &["`shingle.short`", "`reject`", "`whole`", "`empty`"]),
         ("shingle.short=empty", &["`shingle.short`", "score.by = \"signature\""]),
         ("source.references=keep", &["`source.references`", "reuters", "remove the key"]),
@@ -196,12 +195,9 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("lsh={bands=5, rows=0}", &["`lsh.rows`", "1 or more"]),
         ("lsh.bands=5", &["`lsh.bands`", "without `lsh.rows`", "target_recall"]),
         ("lsh.rows=5", &["`lsh.rows`", "without `lsh.bands`"]),
-        ("lsh={bands=4, rows=4, choose=\"recall\"}", &["`lsh.choose`", "together"]),
+        ("lsh={bands=4, rows=4, choose='recall'}", &["`lsh.choose`", "together"]),
         ("lsh={bands=4, rows=4, target_recall=0.9}", &["`lsh.target_recall`", "together"]),
-        (
-            "lsh={choose=\"recall\", target_recall=0.9}",
-            &["`lsh.target_recall`", "together with `lsh.choose`"],
-        ),
+        ("lsh={choose='recall', target_recall=0.9}", &["`lsh.target_recall`", "together with `lsh.choose`"]),
         ("lsh.target_recall=1", &["`lsh.target_recall`", "over 0 and under 1"]),
         ("score.threshold=0.02", &["`lsh.target_recall`", "0.9247", "minhash.permutations"]),
         ("output.max_pairs=0", &["`output.max_pairs`", "1 or more"]),
@@ -213,46 +209,45 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("minhash.family=cubic", &["`minhash.family`", "multiply-shift", "linear", "one-permutation"]),
         ("minhash.modulus=7", &["`minhash.modulus`", "minhash.family = \"linear\""]),
         (
-            "minhash={family=\"one-permutation\", modulus=\"2^31-1\"}",
+            "minhash={family='one-permutation', modulus='2^31-1'}",
             &["`minhash.modulus`", "minhash.family = \"linear\"", "only"],
         ),
         (
-            "minhash={family=\"linear\", modulus=4294967295}",
+            "minhash={family='linear', modulus=4294967295}",
             &["4294967295", "not a prime", "2^32-1", "next-prime"],
         ),
-        ("minhash={family=\"linear\", modulus=4294967311}", &["too large", "a prime under 2^32"]),
-        ("minhash={family=\"linear\", modulus=127}", &["`minhash.modulus`", "127", "more than 128"]),
-        ("minhash={family=\"linear\", modulus=\"2^30\"}", &["\"2^30\"", "2^31-1", "a prime under 2^32"]),
+        ("minhash={family='linear', modulus=4294967311}", &["too large", "a prime under 2^32"]),
+        ("minhash={family='linear', modulus=127}", &["`minhash.modulus`", "127", "more than 128"]),
+        ("minhash={family='linear', modulus='2^30'}", &["\"2^30\"", "2^31-1", "a prime under 2^32"]),
         ("minhash.modulus=true", &["`minhash.modulus`", "2^31-1", "a prime under 2^32"]),
-        ("minhash={family=\"linear\", modulus=\"next-prime\"}", &["shingle.hash = \"dictionary\""]),
+        ("minhash={family='linear', modulus='next-prime'}", &["shingle.hash = \"dictionary\""]),
         ("lsh.bucket_hash=md5", &["`lsh.bucket_hash`", "xxh3", "crc32"]),
         ("lsh.table_size=0", &["`lsh.table_size`", "1 or more"]),
         ("lsh.hot_bucket=1", &["`lsh.hot_bucket`", "2 or more"]),
-        // Names.
         ("source.url=", &["`source.url`", "file, folder, glob or URL"]),
         ("source.url=[]", &["`source.url`", "empty"]),
         ("source.text=[]", &["`source.text`", "column"]),
         ("source.id=path", &["`source.id`", "text", "row_number"]),
-        ("source={format=\"text\", url=\"in\", id=\"key\"}", &["`source.id`", "\"path\" or \"row_number\""]),
-        ("source={format=\"text\", url=\"in\", text=\"key\"}", &["`source.text`", "remove the key"]),
-        ("source={format=\"csv\", url=\"in\"}", &["`source.text`", "required"]),
-        ("source={format=\"csv\", text=\"x\"}", &["`source.url`", "required"]),
-        ("source={url=\"in\", text=\"x\"}", &["`source.format`", "required"]),
+        ("source={format='text', url='in', id='key'}", &["`source.id`", "\"path\" or \"row_number\""]),
+        ("source={format='text', url='in', text='key'}", &["`source.text`", "remove the key"]),
+        ("source={format='csv', url='in'}", &["`source.text`", "required"]),
+        ("source={format='csv', text='x'}", &["`source.url`", "required"]),
+        ("source={url='in', text='x'}", &["`source.format`", "required"]),
         ("source.delimiter=;;", &["`source.delimiter`", "one ASCII character"]),
-        ("source.quote=\",\"", &["`source.quote`", "`source.delimiter`"]),
+        ("source.quote=','", &["`source.quote`", "`source.delimiter`"]),
         ("source.encoding=latin-7x", &["`source.encoding`", "\"latin-7x\"", "utf-8-lossy", "windows-1252"]),
         ("source.encoding=utf-8-losy", &["`source.encoding`", "did you mean \"utf-8-lossy\""]),
         ("source.encoding=iso-2022-kr", &["`source.encoding`", "Encoding Standard"]),
         (
-            "source={format=\"parquet\", url=\"in\", text=\"t\", encoding=\"latin-1\"}",
+            "source={format='parquet', url='in', text='t', encoding='latin-1'}",
             &["`source.encoding`", "always UTF-8", "remove the key"],
         ),
         (
-            "source={format=\"parquet\", url=\"in\", text=\"t\", id=[\"a\", \"b\"], id_separator=\"\"}",
+            "source={format='parquet', url='in', text='t', id=['a', 'b'], id_separator=''}",
             &["`source.id_separator`", "one or more characters"],
         ),
         (
-            "source={format=\"parquet\", url=\"in\", text=\"t\", id=[\"a\", \"b\"], id_separator='\\'}",
+            "source={format='parquet', url='in', text='t', id=['a', 'b'], id_separator='\\'}",
             &["`source.id_separator`", "without a backslash"],
         ),
         ("output.url=", &["`output.url`", "folder"]),
@@ -323,18 +318,12 @@ fn files_that_a_job_names_are_part_of_it() {
         std::fs::write(&path, bytes).unwrap();
         path.display().to_string()
     };
-    let linear = |path: &str, permutations: usize| {
-        load(
-            LEAST,
-            &[
-                "minhash.family=linear",
-                &format!("minhash.permutations={permutations}"),
-                &format!("minhash.coefficients={path}"),
-                "lsh.bands=1",
-                "lsh.rows=1",
-            ],
-        )
+    let given = |path: &str, permutations: usize, family: &str| {
+        let permutations = format!("minhash.permutations={permutations}");
+        let coefficients = format!("minhash.coefficients={path}");
+        load(LEAST, &[&permutations, &coefficients, family, "lsh.bands=1", "lsh.rows=1"])
     };
+    let linear = |path: &str, permutations: usize| given(path, permutations, "minhash.family=linear");
     let two = file("two.csv", b"a,b\n3,1\n4,2\n");
     assert_eq!(linear(&two, 2).unwrap().minhash.coefficients, Some(vec![(3, 1), (4, 2)]));
     // Other programs draw a from 1 up to and with the modulus.
@@ -349,10 +338,7 @@ fn files_that_a_job_names_are_part_of_it() {
         let error = message(linear(path, permutations));
         assert!(error.contains("`minhash.coefficients`") && error.contains(said), "{error}");
     }
-    let error = message(load(
-        LEAST,
-        &[&format!("minhash.coefficients={two}"), "minhash.permutations=2", "lsh.bands=1", "lsh.rows=1"],
-    ));
+    let error = message(given(&two, 2, "name=x"));
     assert!(error.contains("`minhash.coefficients`"), "{error}");
     assert!(error.contains("minhash.family = \"linear\""), "{error}");
 
@@ -371,8 +357,8 @@ fn files_that_a_job_names_are_part_of_it() {
         (&file("several.txt", b"a\nof the\n"), "line 2"),
     ] {
         let error = message(stop(path));
-        assert!(error.contains("`shingle.normalize`") && error.contains(path.as_str()), "{error}");
-        assert!(error.contains(said), "{error}");
+        let parts = ["`shingle.normalize`", path.as_str(), said];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
     }
 }
 
@@ -430,10 +416,9 @@ fn a_folder_that_is_walked_does_not_hold_the_output() {
     }
 }
 
-/// The templates are what a user copies: every one must load as it stands.
 #[test]
 fn every_job_in_the_repository_loads() {
-    let jobs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("jobs");
+    let jobs = repository("jobs");
     let mut seen = 0;
     let folders = [jobs.clone(), jobs.join("recipes")];
     for entry in folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap()) {
@@ -452,22 +437,11 @@ fn every_job_in_the_repository_loads() {
 /// A template of ours finds what is similar at its threshold, and a recipe says whose it is and what it misses.
 #[test]
 fn only_recipes_of_other_programs_miss_many_pairs() {
-    let jobs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("jobs");
-    let load = |name: &str| Job::load(jobs.join(format!("{name}.toml")), &[]).unwrap();
+    let load = |name: &str| Job::load(repository(&format!("jobs/{name}.toml")), &[]).unwrap();
     for name in ["csv", "delta", "jsonl", "parquet", "quickstart", "text"] {
         assert!(load(name).expected_recall() >= 0.99, "{name}");
     }
-    for (name, recall) in [
-        ("newsgroups", 0.5593),
-        ("text-files", 0.4611),
-        ("amazon-books", 0.1540),
-        // 1 - (1 - s^r)^b, computed by Python.
-        ("datatrove", 0.7716),
-        ("fineweb-2", 0.7716),
-        ("text-dedup", 0.4973),
-        ("bigcode", 0.5115),
-        ("nemo-curator", 0.6773),
-    ] {
+    for (name, recall) in [("newsgroups", 0.5593), ("text-files", 0.4611), ("amazon-books", 0.1540)] {
         let expected = load(&format!("recipes/{name}")).expected_recall();
         assert!((expected - recall).abs() < 1e-4, "{name}: {expected}");
     }
@@ -483,23 +457,20 @@ fn recipes_have_the_published_settings() {
         let (name, cells) = row.split_once('`').unwrap();
         listed.insert(name, cells.trim_matches('|').split('|').map(str::trim).skip(1).collect());
     }
+    // The recall is 1 - (1 - s^r)^b, computed by Python.
     let published = [
-        ("datatrove", ("word", 5), (14, 8), 0.75),
-        ("fineweb-2", ("word", 5), (14, 8), 0.75),
-        ("text-dedup", ("word", 5), (24, 10), 0.7),
-        ("bigcode", ("word", 5), (25, 10), 0.7),
-        ("nemo-curator", ("char", 24), (20, 13), 0.8),
+        ("datatrove", ("word", 5), (14, 8), 0.75, 0.7716),
+        ("fineweb-2", ("word", 5), (14, 8), 0.75, 0.7716),
+        ("text-dedup", ("word", 5), (24, 10), 0.7, 0.4973),
+        ("bigcode", ("word", 5), (25, 10), 0.7, 0.5115),
+        ("nemo-curator", ("char", 24), (20, 13), 0.8, 0.6773),
     ];
     assert_eq!(listed.len(), published.len(), "{listed:?}");
-    for (name, (unit, size), (bands, rows), threshold) in published {
+    for (name, (unit, size), (bands, rows), threshold, expected) in published {
         let check = |sets: &[&str]| {
-            let mut command = resemblance();
-            command.current_dir(repository(".")).args(["check", "--no-data", "--json"]);
-            command.arg(format!("jobs/recipes/{name}.toml"));
-            sets.iter().for_each(|set| {
-                command.args(["--set", set]);
-            });
-            command.assert().json()
+            let mut command = program!["check", "--no-data", "--json", format!("jobs/recipes/{name}.toml")];
+            command.args(sets.iter().flat_map(|set| ["--set", *set]));
+            command.current_dir(repository(".")).assert().json()
         };
         let checked = check(&[]);
         let (shingle, permutations) =
@@ -509,6 +480,7 @@ fn recipes_have_the_published_settings() {
         assert_eq!(permutations, &json!(bands * rows));
         assert_eq!(checked["job"]["score"]["threshold"], json!(threshold));
         let recall = checked["expected_recall_at_threshold"].as_f64().unwrap();
+        assert!((recall - expected).abs() < 1e-4_f64, "{name}: {recall}");
         let units = if unit == "word" { "words" } else { "characters" };
         let row = [
             format!("{size} {units}"),
@@ -526,7 +498,6 @@ fn recipes_have_the_published_settings() {
     }
 }
 
-/// A template's own choice of bands and rows is replaced by one on the command line.
 #[test]
 fn every_job_in_the_repository_takes_other_bands_and_rows() {
     let sets = |sets: &[&str]| sets.iter().map(|set| set.to_string()).collect::<Vec<_>>();
@@ -534,7 +505,7 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
          recipes/fineweb-2 recipes/nemo-curator recipes/newsgroups recipes/reuters recipes/text-dedup \
          recipes/text-files";
     for name in names.split(' ') {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/{name}.toml"));
+        let path = repository(&format!("jobs/{name}.toml"));
         let given = Job::load(&path, &sets(&["lsh.bands=20", "lsh.rows=3"])).unwrap().lsh;
         assert_eq!((given.bands, given.rows, given.choice), (20, 3, Choice::Given), "{name}");
         let target = Job::load(&path, &sets(&["lsh.target_recall=0.9"])).unwrap().lsh;
@@ -573,11 +544,6 @@ proptest! {
             prop_assert!(job.lsh.bands * job.lsh.rows <= permutations);
         }
     }
-}
-
-fn load(text: &str, sets: &[&str]) -> Result<Job, Error> {
-    let sets: Vec<String> = sets.iter().map(|&set| set.into()).collect();
-    resolve(file::read(text, "job.toml", &sets)?)
 }
 
 fn message(result: Result<Job, Error>) -> String {

@@ -13,19 +13,15 @@ fn run_output(scene: &Scene, output: &str, sets: &[&str]) -> PathBuf {
     scene.path(output)
 }
 
-/// The JSON that the command prints, and the page.
 fn report(output: &Path, more: &[&str]) -> (Value, String) {
     let path = paths();
     let page = path("report.html");
-    let mut command = resemblance();
-    command.arg("report").arg(output).args(more).arg("--json").arg("--to").arg(&page);
-    let printed = command.assert().json();
+    let printed = program!["report", output, "--json", "--to", &page].args(more).assert().json();
     let html = std::fs::read_to_string(page).unwrap();
     assert!(html.len() < 3 << 20, "{} bytes", html.len());
     (printed, html)
 }
 
-/// Everything on a page is in the page.
 fn needs_nothing_else(html: &str) {
     let rest = html.replace("http://www.w3.org/2000/svg", "");
     for outside in ["<script", "<link", "<img", "<iframe", "src=", "@import", "url(", "http-equiv=\"refresh"]
@@ -39,7 +35,6 @@ fn count(value: &Value) -> usize {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}")) as usize
 }
 
-/// The removals of an output by reason, from its tables.
 fn removals(output: &Path) -> BTreeMap<&'static str, usize> {
     let clusters = table(output, "clusters");
     let (ids, of) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
@@ -127,11 +122,8 @@ fn the_head_of_a_page_says_of_which_dataset_and_when() {
     assert!(since.as_secs() < 3600, "{finished}");
     assert!(html.contains("<title>Near-duplicates in in.parquet</title>"));
     assert!(html.contains(&format!("finished on {} (UTC)", &finished[..10])));
-    let (explained, first) = (
-        html.find("<p>Documents are compared by their 3-word shingles. A shingle is"),
-        html.find("<dl class=\"numbers\">"),
-    );
-    assert!(explained.is_some() && explained < first, "{}", report["shingle"]);
+    let explained = html.find("<p>Documents are compared by their 3-word shingles. A shingle is");
+    assert!(explained.is_some() && explained < html.find("<dl class=\"numbers\">"), "{}", report["shingle"]);
     assert!(!html.contains("<h2>Alarms</h2>"));
     assert!(html.contains("with 95 % certainty, between"), "{}", report["recall"]["measured"]);
     let mut settings = report["settings"].as_array().unwrap().iter();
@@ -168,8 +160,7 @@ fn an_earlier_output_is_compared() {
 
 #[test]
 fn hostile_ids_and_texts_are_text() {
-    let words: Vec<String> = (0..30).map(|word| format!("w{word}")).collect();
-    let text = words.join(" ");
+    let text = (0..30).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let hostile = "<script>alert('x')</script>\u{202e}\" onload=\"x\u{0}";
     let documents: Vec<Document> = vec![
         (format!("a{hostile}"), format!("{hostile} {text}")),
@@ -192,7 +183,6 @@ fn hostile_ids_and_texts_are_text() {
 
 #[test]
 fn passages_are_listed_by_their_documents() {
-    let own = |at: usize| (0..12).map(|word| format!("own{at}x{word}")).collect::<Vec<_>>().join(" ");
     let hostile = "<b>all</b> \u{202e}rights are reserved & kept";
     // Line n is in n + 2 documents, and once more in the first.
     let line = |n: usize| format!("line number {n} of a footer");
@@ -224,15 +214,17 @@ fn passages_are_listed_by_their_documents() {
     assert!(html.contains("line number 13 of a footer"));
     assert!(!html.contains("line number 4 of a footer</bdi>"), "only ten are listed");
     assert!(!html.contains("<b>all") && !html.contains('\u{202e}'));
-    // Without the section, the page says nothing about passages.
     let output = run_output(&scene, "plain", &[]);
     let (report, html) = self::report(&output, &[]);
     assert!(report["passages"].is_null() && !html.contains("What repeats inside the documents"));
 }
 
+fn own(at: usize) -> String {
+    (0..12).map(|word| format!("own{at}x{word}")).collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn shingles_of_templates_are_listed_by_their_shares() {
-    let own = |at: usize| (0..12).map(|word| format!("own{at}x{word}")).collect::<Vec<_>>().join(" ");
     // The footer has four shingles of five words; the last word is missing in the first two documents.
     let footer = |at: usize| match at {
         0 | 1 => "all rights reserved by the bakers of",
@@ -347,7 +339,7 @@ fn a_page_without_texts_gives_the_reason() {
 #[test]
 fn wrong_places_are_refused() {
     let scene = scene(&corpus(74, 40, 30));
-    let output = run_output(&scene, "out", &[]);
+    run_output(&scene, "out", &[]);
     let refused = |arguments: &[&str], code: i32, part: &str| {
         scene.command(&["report"]).args(arguments).assert().refused(code, &[part]);
     };
@@ -364,10 +356,9 @@ fn wrong_places_are_refused() {
     assert!(!scene.path("page.html").exists());
     std::fs::create_dir(scene.path("empty")).unwrap();
     refused(&["empty"], 3, "empty");
-    let applied = scene.path("clean");
-    resemblance().arg("apply").arg(&output).arg("--to").arg(&applied).assert().success();
+    scene.apply("out", "clean", &[]);
     refused(&["clean"], 2, "result of apply");
     for _ in 0..2 {
-        resemblance().arg("report").arg(&output).arg("--to").arg(scene.path("page.html")).assert().success();
+        scene.command(&["report", "out", "--to", "page.html"]).assert().success();
     }
 }

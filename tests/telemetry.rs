@@ -33,7 +33,6 @@ fn run_nightly(scene: &Scene, url: &str, variables: &[(&str, &str)], arguments: 
     run_command(scene, url, variables, &[&["run", "nightly.toml"], arguments].concat())
 }
 
-/// Lines of the log of a run that ended well about what is sent.
 fn warnings(run: &Output) -> Vec<String> {
     let said = run.warned(&[]);
     let about =
@@ -71,6 +70,13 @@ mod sent {
         (collector, url)
     }
 
+    /// Runs the job with these variables, and sends its spans to a new collector.
+    fn collected(nightly: &Scene, variables: &[(&str, &str)], more: &[&str]) -> (Server, Output) {
+        let (collector, url) = collector();
+        let run = run_nightly(nightly, &url, variables, more);
+        (collector, run)
+    }
+
     fn array(value: &Value) -> &[Value] {
         value.as_array().map(Vec::as_slice).unwrap_or_default()
     }
@@ -93,7 +99,6 @@ mod sent {
         bodies.iter().flat_map(of).collect()
     }
 
-    /// The spans of the command and of its stages.
     fn command_and_stages(collector: &Server, command: &str) -> (Value, Vec<Value>) {
         let (root, stages): (Vec<_>, Vec<_>) =
             spans(collector).into_iter().partition(|span| span["name"] == format!("resemblance {command}"));
@@ -152,6 +157,7 @@ mod sent {
         assert_eq!((&command["parentSpanId"], &command["status"]), (&json!(""), &Value::Null));
         let bytes: u64 = manifest.tables.values().flat_map(|table| &table.files).map(|file| file.bytes).sum();
         let known = attributes(&command);
+        let input = nightly.path("in.jsonl").metadata().unwrap().len();
         for (key, value) in [
             ("process.exit.code", json!("0")),
             ("resemblance.run.id", json!("day-1")),
@@ -160,10 +166,7 @@ mod sent {
             ("resemblance.output.url", json!(nightly.text("out"))),
             ("resemblance.input.urls", json!({ "values": [{ "stringValue": nightly.text("in.jsonl") }] })),
             ("resemblance.input.files", json!("1")),
-            (
-                "resemblance.input.bytes",
-                json!(nightly.path("in.jsonl").metadata().unwrap().len().to_string()),
-            ),
+            ("resemblance.input.bytes", json!(input.to_string())),
             ("resemblance.output.bytes", json!(bytes.to_string())),
             ("resemblance.documents", json!("4")),
             ("resemblance.pairs", json!("3")),
@@ -178,8 +181,9 @@ mod sent {
         assert_eq!((names(&stages), stages.len()), (recorded, manifest.stages.len()));
         let ids: BTreeSet<&str> = stages.iter().map(|stage| stage["spanId"].as_str().unwrap()).collect();
         assert_eq!(ids.len(), stages.len());
-        let (start, end) =
-            (nanoseconds(&command, "startTimeUnixNano"), nanoseconds(&command, "endTimeUnixNano"));
+        let times =
+            |span: &Value| ["startTimeUnixNano", "endTimeUnixNano"].map(|field| nanoseconds(span, field));
+        let [start, end] = times(&command);
         for stage in &stages {
             assert_eq!(stage["traceId"], command["traceId"]);
             assert_eq!(stage["parentSpanId"], command["spanId"]);
@@ -187,8 +191,7 @@ mod sent {
             let known = attributes(stage);
             assert_eq!(known["resemblance.stage.rows"], recorded.rows.to_string(), "{stage}");
             assert_eq!(known["resemblance.stage.reused"], false, "{stage}");
-            let (begins, ends) =
-                (nanoseconds(stage, "startTimeUnixNano"), nanoseconds(stage, "endTimeUnixNano"));
+            let [begins, ends] = times(stage);
             assert!(start <= begins && begins < ends && ends <= end, "{stage}");
         }
 
@@ -280,28 +283,25 @@ mod sent {
     fn a_trace_parent_of_the_environment_is_the_parent() {
         let nightly = nightly();
         let parent = format!("00-{TRACE}-{SPAN}-01");
-        let (collector_, url) = collector();
-        let variables = [("TRACEPARENT", parent.as_str()), ("TRACESTATE", "vendor=1")];
-        let run = run_nightly(&nightly, &url, &variables, &[]);
-        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
-        let (command, stages) = command_and_stages(&collector_, "run");
+        let (collector, run) =
+            collected(&nightly, &[("TRACEPARENT", parent.as_str()), ("TRACESTATE", "vendor=1")], &[]);
+        run.shown(&[]);
+        let (command, stages) = command_and_stages(&collector, "run");
         assert_eq!((&command["traceId"], &command["parentSpanId"]), (&json!(TRACE), &json!(SPAN)));
         for span in stages.iter().chain([&command]) {
             assert_eq!((&span["traceId"], &span["traceState"]), (&json!(TRACE), &json!("vendor=1")));
         }
 
         // A parent that is not recorded has no recorded children, and metrics do not depend on it.
-        let (collector_, url) = collector();
         let parent = format!("00-{TRACE}-{SPAN}-00");
-        let run = run_nightly(&nightly, &url, &[("TRACEPARENT", parent.as_str())], &["--overwrite"]);
+        let (collector, run) = collected(&nightly, &[("TRACEPARENT", parent.as_str())], &["--overwrite"]);
         assert_eq!(warnings(&run), [""; 0]);
-        assert!(spans(&collector_).is_empty());
-        assert_eq!(bodies(&collector_, "/v1/metrics").len(), 1);
+        assert!(spans(&collector).is_empty());
+        assert_eq!(bodies(&collector, "/v1/metrics").len(), 1);
 
-        let (collector_, url) = collector();
-        let run = run_nightly(&nightly, &url, &[("TRACEPARENT", "airflow")], &["--overwrite"]);
+        let (collector, run) = collected(&nightly, &[("TRACEPARENT", "airflow")], &["--overwrite"]);
         assert_eq!((run.status.code(), warnings(&run).len()), (Some(0), 1), "{}", stderr(&run));
-        let (command, _) = command_and_stages(&collector_, "run");
+        let (command, _) = command_and_stages(&collector, "run");
         assert_eq!((&command["parentSpanId"], command["traceId"].as_str().unwrap().len()), (&json!(""), 32));
     }
 
@@ -347,7 +347,6 @@ mod sent {
             assert!(warnings[0].contains(&address.to_string()), "{warnings:?}");
             assert!(!stderr(&run).contains("hush"), "{}", stderr(&run));
         }
-        // Both kinds were tried.
         assert_eq!(unwilling.asked().len(), 2);
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionContext, col};
-use resemblance::job::{BucketHash, Choice, Lsh, Normalize, Shingle, ShingleHash, Short, Unit, Words};
+use resemblance::job::{BucketHash, Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use resemblance::udf::{all, expr_fn, register_all};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
@@ -17,7 +17,7 @@ fn every_function_has_a_file_and_every_file_holds() {
         slt_files().map(|path| path.file_stem().unwrap().display().to_string()).collect();
     assert_eq!(functions, files);
     for file in slt_files() {
-        let mut runner = Runner::new(|| async { Ok::<_, DataFusionError>(Session::new()) });
+        let mut runner = Runner::new(|| async { Ok::<_, DataFusionError>(Session { ctx: session() }) });
         runtime()
             .block_on(runner.run_file_async(&file))
             .unwrap_or_else(|error| panic!("{}", error.display(false)));
@@ -57,36 +57,24 @@ fn expressions_are_the_functions() {
         min_words: 2,
         short: Short::Whole,
     };
-    let lsh = Lsh {
-        bands: 3,
-        rows: 2,
-        choice: Choice::Given,
-        bucket_hash: BucketHash::Crc32,
-        table_size: Some(7),
-        hot_bucket: 9,
-    };
     let rows = runtime().block_on(async {
         let texts = ctx.sql("select 'The Quick fox' as a, 'quick dog' as b").await.unwrap();
-        let sets = texts.select([
-            expr_fn::shingles(col("a"), &by).alias("a"),
-            expr_fn::shingles(col("b"), &by).alias("b"),
-        ]);
-        let signed = sets.unwrap().with_column("sa", expr_fn::minhash(col("a"), 6, u64::MAX, None)).unwrap();
-        let signed =
-            signed.with_column("sb", expr_fn::minhash(col("b"), 6, u64::MAX, Some((101, 50)))).unwrap();
-        let signed = signed.with_column("oa", expr_fn::one_permutation(col("a"), 6, u64::MAX)).unwrap();
+        let sets = ["a", "b"].map(|text| expr_fn::shingles(col(text), &by).alias(text));
+        let mut signed = texts.select(sets).unwrap();
+        for (name, signature) in [
+            ("sa", expr_fn::minhash(col("a"), 6, u64::MAX, None)),
+            ("sb", expr_fn::minhash(col("b"), 6, u64::MAX, Some((101, 50)))),
+            ("oa", expr_fn::one_permutation(col("a"), 6, u64::MAX)),
+        ] {
+            signed = signed.with_column(name, signature).unwrap();
+        }
+        let bands = expr_fn::lsh_bands(col("sb"), 3, 2, BucketHash::Crc32, Some(7));
         let scored = signed.select([
             expr_fn::jaccard(col("a"), col("b")),
             expr_fn::containment(col("a"), col("b")),
             expr_fn::minhash_similarity(col("sa"), col("sa")),
             expr_fn::minhash_similarity(col("oa"), col("oa")),
-            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(
-                col("sb"),
-                lsh.bands,
-                lsh.rows,
-                lsh.bucket_hash,
-                lsh.table_size,
-            )),
+            datafusion::functions_nested::expr_fn::array_length(bands),
         ]);
         cells(scored.unwrap()).await.unwrap()
     });
@@ -96,12 +84,6 @@ fn expressions_are_the_functions() {
 
 struct Session {
     ctx: SessionContext,
-}
-
-impl Session {
-    fn new() -> Self {
-        Self { ctx: session() }
-    }
 }
 
 #[async_trait::async_trait]

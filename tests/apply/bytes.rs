@@ -1,10 +1,9 @@
 //! CSV, JSON lines and text files: every record that stays has the bytes that it had.
 
-use std::io::{Read, Write};
-
 use async_compression::tokio::bufread::{BzDecoder, BzEncoder, XzDecoder, XzEncoder};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::annotated::unzipped;
 use super::*;
 
 /// A file put together from records, so that the bytes of each row are known.
@@ -28,13 +27,11 @@ impl Made {
         self.only(|_| true)
     }
 
-    /// Some rows, and nothing else.
     fn rows_only(&self, wanted: impl Fn(usize) -> bool) -> Vec<u8> {
         let parts = self.parts.iter().filter(|(row, _)| row.is_some_and(&wanted));
         parts.flat_map(|(_, bytes)| bytes.clone()).collect()
     }
 
-    /// The file without the rows that do not stay.
     fn only(&self, stays: impl Fn(usize) -> bool) -> Vec<u8> {
         let parts = self.parts.iter().filter(|(row, _)| row.is_none_or(&stays));
         parts.flat_map(|(_, bytes)| bytes.clone()).collect()
@@ -96,7 +93,7 @@ fn csv_records_stay_byte_for_byte() {
         applied.put(name, made.bytes());
     }
     applied.put("sub/header.csv", "\u{feff}id,text,\"a \"\"note\"\"\"\n");
-    applied.run("csv", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    applied.run("csv", &format!("{COLUMNS}on_error = \"reject\""));
     let (gone, rejected) = (applied.gone(), applied.rejected());
     assert!(gone.len() > 20 && rejected.len() > 20, "{} {}", gone.len(), rejected.len());
     for (rejects, to) in [("keep", "kept"), ("drop", "dropped"), ("separate", "separate")] {
@@ -123,7 +120,6 @@ fn csv_records_stay_byte_for_byte() {
         }
         assert_eq!(files["sub/header.csv"], "\u{feff}id,text,\"a \"\"note\"\"\"\n".as_bytes());
     }
-    // A result is not made twice.
     assert_eq!(applied.apply("kept", &[])["already_finished"], true);
     std::fs::remove_file(applied.path("kept/sub/header.csv")).unwrap();
     applied.refused("kept", &[], 3, &["sub/header.csv", "is gone"]);
@@ -144,7 +140,7 @@ fn rows_behind_a_stray_quote_are_rows_of_their_own() {
         });
     }
     applied.put("in.csv", made.bytes());
-    applied.run("csv", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    applied.run("csv", &format!("{COLUMNS}on_error = \"reject\""));
     let (gone, rejected) = (applied.gone(), applied.rejected());
     let place = |row| applied.place("in.csv", row);
     assert!(rejected.contains(&place(20)) && rejected.contains(&place(50)) && !rejected.contains(&place(40)));
@@ -186,16 +182,6 @@ fn all_of(mut reader: impl AsyncRead + Unpin) -> Vec<u8> {
 fn compressed_json_lines_stay_byte_for_byte() {
     let applied = Applied::new();
     let documents = corpus(5, 230, 20);
-    let gzip = |bytes: &[u8]| {
-        // Two members, as some writers make.
-        let mut all = Vec::new();
-        for half in bytes.chunks(bytes.len() / 2 + 1) {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            encoder.write_all(half).unwrap();
-            all.extend(encoder.finish().unwrap());
-        }
-        all
-    };
     let made = [
         ("a.jsonl.gz", json_lines(&documents[..60])),
         ("day=1/b.jsonl.zst", json_lines(&documents[60..110])),
@@ -203,35 +189,33 @@ fn compressed_json_lines_stay_byte_for_byte() {
         ("day=2/d.jsonl.bz2", json_lines(&documents[150..190])),
         ("day=2/e.jsonl.xz", json_lines(&documents[190..])),
     ];
+    let ending = |name: &str| name.rsplit('.').next().unwrap().to_owned();
     for (name, made) in &made {
-        applied.put(
-            name,
-            match name {
-                name if name.ends_with(".gz") => gzip(&made.bytes()),
-                name if name.ends_with(".zst") => zstd::encode_all(&made.bytes()[..], 3).unwrap(),
-                name if name.ends_with(".bz2") => all_of(BzEncoder::new(&made.bytes()[..])),
-                name if name.ends_with(".xz") => all_of(XzEncoder::new(&made.bytes()[..])),
-                _ => made.bytes(),
-            },
-        );
+        let bytes = made.bytes();
+        let packed = match ending(name).as_str() {
+            // Two members, as some writers make.
+            "gz" => bytes.chunks(bytes.len() / 2 + 1).flat_map(gzipped).collect(),
+            "zst" => zstd::encode_all(&bytes[..], 3).unwrap(),
+            "bz2" => all_of(BzEncoder::new(&bytes[..])),
+            "xz" => all_of(XzEncoder::new(&bytes[..])),
+            _ => bytes,
+        };
+        applied.put(name, packed);
     }
     applied.put("empty.jsonl", "");
-    applied.run("jsonl", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    applied.run("jsonl", &format!("{COLUMNS}on_error = \"reject\""));
     applied.apply("to", &[]);
     result(&applied.path("to"));
     let (gone, files) = (applied.gone(), files(&applied.path("to")));
     for (name, made) in &made {
         let bytes = &files[*name];
-        let mut text = Vec::new();
-        match name {
-            name if name.ends_with(".gz") => {
-                flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
-            }
-            name if name.ends_with(".zst") => text = zstd::decode_all(&bytes[..]).unwrap(),
-            name if name.ends_with(".bz2") => text = all_of(BzDecoder::new(&bytes[..])),
-            name if name.ends_with(".xz") => text = all_of(XzDecoder::new(&bytes[..])),
-            _ => text = bytes.clone(),
-        }
+        let text = match ending(name).as_str() {
+            "gz" => unzipped(bytes),
+            "zst" => zstd::decode_all(&bytes[..]).unwrap(),
+            "bz2" => all_of(BzDecoder::new(&bytes[..])),
+            "xz" => all_of(XzDecoder::new(&bytes[..])),
+            _ => bytes.clone(),
+        };
         let expected = made.only(|row| !gone.contains(&applied.place(name, row)));
         assert!(text == expected && expected != made.bytes(), "{name}");
     }

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use arrow::array::*;
-use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::*;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaData, SortingColumn};
@@ -12,7 +12,6 @@ use parquet::schema::types::ColumnPath;
 
 use super::*;
 
-/// Rows in a group.
 const GROUP: usize = 25;
 
 /// Documents with columns of many types, with some null values.
@@ -89,16 +88,13 @@ pub fn write(path: &Path, batch: &RecordBatch, arrow_schema: bool) {
     writer.close().unwrap();
 }
 
-pub fn parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
+pub fn metadata(path: &Path) -> Arc<ParquetMetaData> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    let (schema, metadata) = (Arc::clone(builder.schema()), Arc::clone(builder.metadata()));
-    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
-    (concat_batches(&schema, &batches).unwrap(), metadata)
+    Arc::clone(builder.metadata())
 }
 
-/// Holds a file against the rows of another one that stay.
 fn assert_like(kept: &Path, source: &Path, stays: impl Fn(usize) -> bool) {
-    let ((kept_rows, kept), (rows, about)) = (parquet(kept), parquet(source));
+    let (kept_rows, kept, rows, about) = (parquet(kept), metadata(kept), parquet(source), metadata(source));
     let mask: BooleanArray = (0..rows.num_rows()).map(|row| Some(stays(row))).collect();
     assert_eq!(kept_rows, filter_record_batch(&rows, &mask).unwrap(), "{source:?}");
     assert_eq!(kept_rows.schema(), rows.schema());
@@ -137,7 +133,7 @@ fn parquet_keeps_every_column_and_its_row_groups() {
     for (at, (name, part)) in names.into_iter().zip(documents.chunks(90)).enumerate() {
         write(&applied.path("in").join(name), &batch(part), at != 1);
     }
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     let (gone, rejected) = (applied.gone(), applied.rejected());
     assert!(gone.len() > 30 && rejected.len() == 2);
     for rejects in ["keep", "separate"] {
@@ -164,24 +160,18 @@ fn parquet_keeps_every_column_and_its_row_groups() {
     }
 }
 
-/// The table of documents that go says what the other tables say.
 #[test]
 fn removed_documents_are_listed_with_kept_ones() {
     let applied = Applied::new();
-    let documents = corpus(9, 200, 25);
-    let numbered: Vec<Document> =
-        documents.iter().enumerate().map(|(at, d)| (at.to_string(), d.1.clone())).collect();
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..200).map(|at| at * 3 - 100)));
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(numbered.iter().map(|d| &d.1)));
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter_values(corpus(9, 200, 25).into_iter().map(|d| d.1)));
     let rows = RecordBatch::try_from_iter([("id", ids), ("text", texts)]).unwrap();
     write_batch(&applied.path("in/a.parquet"), &rows.slice(0, 120), 40);
     write_batch(&applied.path("in/b.parquet"), &rows.slice(120, 80), 40);
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     applied.apply("to", &[]);
-    let manifest = result(&applied.path("to"));
-    let table_of = |file: &Value| parquet(&applied.path("to").join(file["path"].as_str().unwrap())).0;
-    let tables: Vec<RecordBatch> = manifest["removed"].as_array().unwrap().iter().map(table_of).collect();
-    let removed = concat_batches(&tables[0].schema(), &tables).unwrap();
+    let removed = applied.removed("to");
     assert_eq!(removed.schema().field(0).data_type(), &DataType::Int64);
     let pairs = table(&applied.path("out"), "pairs");
     let ids = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b"));
@@ -190,11 +180,7 @@ fn removed_documents_are_listed_with_kept_ones() {
     let of_pair: BTreeMap<(String, String), (f64, f64, f64)> =
         rows.map(|((ids, jaccard), (a, b))| (ids, (jaccard, a, b))).collect();
     let clustered = applied.clustered();
-    let number = |name: &str, row: usize| {
-        let column = removed.column_by_name(name).unwrap();
-        let column = column.as_any().downcast_ref::<Float64Array>().unwrap();
-        column.is_valid(row).then(|| column.value(row))
-    };
+    let [jaccards, containments] = ["jaccard", "containment"].map(|name| optional(&removed, name));
     let (mut seen, mut direct) = (BTreeSet::new(), 0);
     let columns = ["id", "kept_id", "cluster_id", "source"].map(|name| strings(&removed, name));
     for (row, position) in numbers(&removed, "position").into_iter().enumerate() {
@@ -203,7 +189,7 @@ fn removed_documents_are_listed_with_kept_ones() {
         assert_eq!(clustered[&place], (cluster, kept.clone(), id.clone()));
         let as_a = of_pair.get(&(id.clone(), kept.clone())).map(|(jaccard, a, _)| (*jaccard, *a));
         let expected = as_a.or_else(|| of_pair.get(&(kept, id)).map(|(jaccard, _, b)| (*jaccard, *b)));
-        assert_eq!(number("jaccard", row).zip(number("containment", row)), expected);
+        assert_eq!(jaccards[row].zip(containments[row]), expected);
         direct += usize::from(expected.is_some());
         assert!(seen.insert(place));
     }
@@ -219,18 +205,12 @@ fn removed_documents_are_listed_where_copies_are_stars() {
         let (output, to) = (path(name), path(&format!("{name}-applied")));
         run(&job(&path("in.parquet"), &output, &[set])).unwrap();
         resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
-        let of = |file: &Value| {
-            let (rows, _) = parquet(&to.join(file["path"].as_str().unwrap()));
-            let share = |name: &str| {
-                let shares = rows.column_by_name(name).unwrap().as_any().downcast_ref::<Float64Array>();
-                shares.unwrap().iter().collect::<Vec<_>>()
-            };
-            let kept = strings(&rows, "kept_id").into_iter().zip(share("jaccard")).zip(share("containment"));
-            strings(&rows, "id").into_iter().zip(kept).collect::<Vec<_>>()
-        };
-        let files =
-            result(&to)["removed"].as_array().unwrap().iter().flat_map(of).collect::<BTreeMap<_, _>>();
-        (files, manifest(&output).counts.pairs_left_out)
+        result(&to);
+        let rows = parquet(&to.join("_resemblance/removed"));
+        let kept = strings(&rows, "kept_id").into_iter().zip(optional(&rows, "jaccard"));
+        let kept = kept.zip(optional(&rows, "containment"));
+        let rows: BTreeMap<_, _> = strings(&rows, "id").into_iter().zip(kept).collect();
+        (rows, manifest(&output).counts.pairs_left_out)
     };
     let (expected, none) = removed("all", "output.max_expand=0");
     let (found, left_out) = removed("stars", "output.expand=star");

@@ -4,10 +4,8 @@ use arrow::array::*;
 
 use super::*;
 
-/// A column of each file of a source, besides the id and the text.
 type Columns = Vec<(&'static str, ArrayRef)>;
 
-/// Two files, one with an additional column.
 fn applied() -> Applied {
     let applied = Applied::new();
     let documents = corpus(51, 120, 20);
@@ -22,7 +20,7 @@ fn applied() -> Applied {
         ("stars", Arc::new(Int32Array::from_iter_values(0..50))),
     ];
     write_batch(&applied.path("in/two.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), 30);
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     applied
 }
 
@@ -31,9 +29,7 @@ fn kept_and_removed_documents_become_delta_tables() {
     let applied = applied();
     applied.apply("plain", &[]);
     applied.apply("to", &["--tables", "delta"]);
-    let manifest: Value =
-        serde_json::from_slice(&std::fs::read(applied.path("to/_resemblance/manifest.json")).unwrap())
-            .unwrap();
+    let manifest = manifest_of(&applied.path("to"));
     assert_eq!(manifest["tables"], "delta");
     let staying = Table::read(&applied.path("to"));
     let text = |name: &str| (name.to_owned(), json!("string"), false);
@@ -48,7 +44,6 @@ fn kept_and_removed_documents_become_delta_tables() {
         let rows: usize = table.batches().iter().map(RecordBatch::num_rows).sum();
         assert_eq!(manifest["counts"][count], rows);
     }
-    // The files are the same as without logs.
     assert_eq!(kept(&applied.path("to")), kept(&applied.path("plain")));
     assert_eq!(applied.apply("to", &["--tables", "delta"])["already_finished"], true);
     applied.refused("to", &[], 2, &["other options"]);
@@ -63,24 +58,16 @@ fn kept_and_removed_documents_become_delta_tables() {
 #[test]
 fn types_that_delta_lacks_are_refused_before_writing() {
     let refused = |applied: &Applied, said: &[&str]| {
-        let found = applied.refused("to", &["--tables", "delta"], 2, &[]);
-        assert!(said.iter().all(|said| found.contains(said)), "{said:?}: {found}");
+        applied.refused("to", &["--tables", "delta"], 2, said);
         assert!(!applied.path("to").exists());
     };
     let documents = corpus(52, 60, 20);
     let applied = Applied::new();
     let lines: String = documents.iter().map(|(id, text)| format!("{id},{text}\n")).collect();
     applied.put("a.csv", format!("id,text\n{lines}"));
-    applied.run("csv", "id = \"id\"\ntext = \"text\"");
+    applied.run("csv", COLUMNS);
     refused(&applied, &["CSV", "--tables delta"]);
 
-    let with = |name: &str, values: ArrayRef| {
-        let column = |of: fn(&Document) -> &str| -> ArrayRef {
-            Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
-        };
-        let (id, text) = (column(|document| &document.0), column(|document| &document.1));
-        RecordBatch::try_from_iter([("id", id), ("text", text), (name, values)]).unwrap()
-    };
     let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(0..60));
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60));
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..60).map(f64::from)));
@@ -91,11 +78,11 @@ fn types_that_delta_lacks_are_refused_before_writing() {
     ];
     for (columns, said) in cases {
         let applied = Applied::new();
-        for ((name, values), file) in columns.into_iter().zip(["a.parquet", "b.parquet"]) {
-            let half = if file == "a.parquet" { 0 } else { 30 };
-            write_batch(&applied.path("in").join(file), &with(name, values).slice(half, 30), 30);
+        for ((name, values), (file, half)) in columns.into_iter().zip([("a.parquet", 0), ("b.parquet", 30)]) {
+            let columns = vec![(name, values.slice(half, 30))];
+            write_columns(&applied.path("in").join(file), &documents[half..half + 30], columns, 30);
         }
-        applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+        applied.run("parquet", COLUMNS);
         refused(&applied, said);
     }
 }

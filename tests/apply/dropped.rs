@@ -1,6 +1,5 @@
 //! `--passages drop` where documents that represent others become too short, against plain code over the tables of the run.
 
-use super::columns::parquet;
 use super::passages::Texts;
 use super::*;
 
@@ -51,17 +50,13 @@ pub fn expected(
         strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
     let kept = members.iter().zip(bools(&clusters, "representative")).filter(|(_, represents)| *represents);
     let kept: BTreeMap<&String, &String> = kept.map(|((id, cluster), _)| (cluster, id)).collect();
-    let spared: BTreeSet<String> = match contained {
-        Some(_) => strings(&table(output, "spared"), "id").into_iter().collect(),
-        None => BTreeSet::new(),
+    let of_spared = |name: &str, column: &str| match contained {
+        Some(_) => strings(&table(output, name), column),
+        None => Vec::new(),
     };
-    let copies: BTreeMap<String, String> = match contained {
-        Some(_) => {
-            let copies = table(output, "spared_copies");
-            strings(&copies, "id").into_iter().zip(strings(&copies, "kept_id")).collect()
-        }
-        None => BTreeMap::new(),
-    };
+    let spared = of_spared("spared", "id");
+    let copies = of_spared("spared_copies", "id").into_iter().zip(of_spared("spared_copies", "kept_id"));
+    let copies: BTreeMap<String, String> = copies.collect();
     let gone: BTreeMap<&String, &String> = members
         .iter()
         .map(|(id, cluster)| (id, copies.get(id).unwrap_or(kept[cluster])))
@@ -149,15 +144,11 @@ fn the_next_of_a_cluster_stays_where_its_representative_becomes_too_short() {
 
         let (texts, removed, of_seed) =
             expected(&documents, &applied.path("out"), (contained, chains), FEWEST);
-        let (kept, _) = parquet(&applied.path("to/pages.parquet"));
+        let kept = parquet(&applied.path("to/pages.parquet"));
         let found: Texts = strings(&kept, "id").into_iter().zip(strings(&kept, "text")).collect();
         assert_eq!(found, texts, "seed {seed}");
-        let mut gone = BTreeSet::new();
-        for (path, _) in files(&applied.path("to/_resemblance/removed")) {
-            let (batch, _) = parquet(&applied.path("to/_resemblance/removed").join(path));
-            let why = strings(&batch, "kept_id").into_iter().zip(strings(&batch, "reason"));
-            gone.extend(strings(&batch, "id").into_iter().zip(why).map(|(id, (kept, why))| (id, kept, why)));
-        }
+        let gone = cells(&applied.path("to/_resemblance/removed"), &["id", "kept_id", "reason"]).into_iter();
+        let gone: BTreeSet<Gone> = gone.map(|row| <[String; 3]>::try_from(row).unwrap().into()).collect();
         assert_eq!(gone, removed, "seed {seed}");
         // A document counts itself and every document that names it.
         let sizes: BTreeMap<String, u64> =
@@ -201,7 +192,7 @@ fn a_document_that_stays_beside_the_next_one_keeps_the_passages_of_documents_tha
     );
     applied.run_job(&text);
     applied.apply("to", &["--passages", "drop", "--min-words", "10"]);
-    let (kept, _) = parquet(&applied.path("to/pages.parquet"));
+    let kept = parquet(&applied.path("to/pages.parquet"));
     assert_eq!(strings(&kept, "id"), ["1", "2", "5", "6"]);
     assert_eq!(strings(&kept, "text")[3], texts[5].1);
 }

@@ -2,23 +2,13 @@
 
 use std::cell::Cell;
 
-use super::columns::parquet;
 use super::*;
 
 /// Files of the source: enough for several parts.
 const FILES: usize = 1_500;
 
-fn applied() -> Applied {
-    applied_of(FILES)
-}
-
 fn applied_of(files: usize) -> Applied {
-    let applied = Applied::new();
-    for (id, text) in corpus(15, files, 8) {
-        applied.put(&format!("{id}.txt"), text);
-    }
-    applied.run("text", "");
-    applied
+    Applied::of_texts(&corpus(15, files, 8))
 }
 
 /// Kills the command as soon as it says that some files are done.
@@ -34,7 +24,7 @@ fn kill(applied: &Applied, to: &str) {
 
 #[test]
 fn a_killed_apply_resumes() {
-    let applied = applied();
+    let applied = applied_of(FILES);
     applied.apply("undisturbed", &[]);
     let expected = result(&applied.path("undisturbed"));
     kill(&applied, "to");
@@ -55,7 +45,6 @@ fn a_killed_apply_resumes() {
     assert!(!applied.path(&staged).exists() && std::fs::read(&mine).unwrap() == b"mine");
     std::fs::remove_file(mine).unwrap();
 
-    // The output, spelled in another way.
     let spelled = format!("{}/./", applied.path("in/../out").display());
     let printed = program!["apply", spelled, "--json", "--to", applied.path("to")].assert().json();
     let reused = printed["files_reused"].as_u64().unwrap();
@@ -96,7 +85,7 @@ fn the_rest_of_a_manifest_that_was_cut_off_goes_with_the_next_attempt() {
 
 #[test]
 fn files_that_were_lost_after_a_kill_are_written_again() {
-    let applied = applied();
+    let applied = applied_of(FILES);
     kill(&applied, "to");
     let mut parts = files(&applied.path("to/_resemblance/_work/parts"));
     parts.retain(|path, _| path.ends_with(".json"));
@@ -111,39 +100,26 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     assert!(applied.path("to").join(lost).exists());
 }
 
-/// A claim of a process of another machine, which is dead: it is not renewed.
-fn dead_claim() -> String {
-    let process = json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
-    json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process}).to_string()
-}
-
-const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
-
-/// A claim of another machine or boot, whose process cannot be looked up, is waited for as in a run.
+/// The claim of a process of another machine, which cannot be looked up, is waited for as in a run. It is not renewed.
 #[test]
 fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
     let applied = applied_of(20);
-    for (to, records) in [("to", "_resemblance/"), ("out", "")] {
-        let claim = applied.path(to).join(records).join(DEAD_CLAIM);
+    let (out, to) = (applied.path("out"), applied.path("to"));
+    for (name, work) in [("apply", to.join("_resemblance/_work")), ("clean", out.join("_work"))] {
+        let claim = work.join("claims/00000000000000000000000000000000.json");
         std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
-        std::fs::write(&claim, dead_claim()).unwrap();
-        let mut command = resemblance();
-        let (name, ended) = match to {
-            "to" => (
-                "apply",
-                command.arg("apply").arg(applied.path("out")).arg("--to").arg(applied.path(to)).assert(),
-            ),
-            _ => ("clean", command.arg("clean").arg(applied.path(to)).assert()),
-        };
-        let said = stderr(ended.success().get_output());
-        assert!(said.contains("(process 1 on far) is writing to"), "{said}");
-        assert!(said.contains(&format!("this {name} waits until it has ended")), "{said}");
+        let process = json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
+        let dead = json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process});
+        std::fs::write(&claim, dead.to_string()).unwrap();
+        let mut command = program![name, &out];
+        let ended = if name == "apply" { command.arg("--to").arg(&to).assert() } else { command.assert() };
+        let waits = format!("this {name} waits until it has ended");
+        ended.warned(&["(process 1 on far) is writing to", &waits]);
         assert!(!claim.exists());
     }
-    result(&applied.path("to"));
+    result(&to);
 }
 
-/// Files of the source in each part.
 const PART: u64 = 100;
 
 /// The parts that two results of one application share.
@@ -164,10 +140,8 @@ impl Same {
         bytes.remove("_resemblance/manifest.json").unwrap();
         bytes.retain(|path, _| !path.starts_with("_resemblance/removed"));
         let rows = ["removed", "removed_spans"].map(|table| {
-            let files = manifest[table].as_array().unwrap().iter();
-            let batches = files.map(|file| parquet(&to.join(file["path"].as_str().unwrap())).0);
-            let batches: Vec<_> = batches.collect();
-            let text = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
+            let batch = parquet(&to.join("_resemblance").join(table));
+            let text = arrow::util::pretty::pretty_format_batches(&[batch]).unwrap().to_string();
             let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
             rows.sort();
             rows
@@ -187,14 +161,12 @@ impl Same {
     }
 }
 
-/// Text files with lines that others have too.
 fn texts_with_shared_lines(seed: u64, count: usize) -> Vec<Document> {
     let shared = ["each page has this line at its end", "and some have this one, with a café"];
     let texts = corpus(seed, count, 8).into_iter().enumerate();
     texts.map(|(at, (id, text))| (format!("{id}.txt"), format!("{text}\n{}\n", shared[at % 2]))).collect()
 }
 
-/// Finds the lines that others have too.
 const PASSAGES: &str = "[passages]\nunit = \"line\"\nmin_words = 3\n";
 
 /// Messages at which a cut is killed: three about each of its three tables, one before the first file, and
@@ -239,7 +211,6 @@ fn a_cut_that_was_killed_at_any_message_has_the_bytes_of_an_undisturbed_one() {
 /// Milliseconds for which the server does not answer a put: the command cannot end before, and is killed long before that.
 const HELD: u64 = 600_000;
 
-/// Text files of a source in a bucket.
 const TEXTS: usize = 48;
 
 /// In a bucket the moment of a kill can be chosen: the server keeps what is put, but does not answer, so that the command waits at

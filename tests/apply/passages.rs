@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::columns::{batch, parquet, write};
+use super::columns::{batch, metadata, write};
 use super::dropped;
 use super::*;
 
@@ -85,13 +85,6 @@ impl Applied {
         let job = job_of(format.name, self.path("in"), self.path("out"), passages);
         self.run_job(&change(job));
     }
-
-    /// The counts of a dry run.
-    pub(super) fn counted(&self, more: &[&str]) -> Value {
-        let mut dry = resemblance();
-        dry.arg("apply").arg(self.path("out")).args(["--dry-run", "--json"]).args(more);
-        dry.assert().json()
-    }
 }
 
 /// The ranges of each document that are not the occurrence that stays.
@@ -126,13 +119,10 @@ fn expected(documents: &[Document], output: &Path) -> Texts {
 /// Puts the spans of the table `removed_spans` back into the texts of a result.
 fn put_back(to: &Path, mut texts: Texts, documents: &[Document]) -> Texts {
     let originals: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
-    let mut rows: Vec<(String, usize, usize)> = Vec::new();
-    for (path, _) in files(&to.join("_resemblance/removed_spans")) {
-        let (batch, _) = parquet(&to.join("_resemblance/removed_spans").join(path));
-        let places = numbers(&batch, "byte_start").into_iter().zip(numbers(&batch, "byte_end"));
-        let all = strings(&batch, "id").into_iter().zip(places);
-        rows.extend(all.map(|(id, (start, end))| (id, start as usize, end as usize)));
-    }
+    let rows = parquet(&to.join("_resemblance/removed_spans"));
+    let places = numbers(&rows, "byte_start").into_iter().zip(numbers(&rows, "byte_end"));
+    let rows = strings(&rows, "id").into_iter().zip(places);
+    let mut rows: Vec<_> = rows.map(|(id, (start, end))| (id, start as usize, end as usize)).collect();
     rows.sort();
     for (id, start, end) in rows {
         texts.get_mut(&id).unwrap().insert_str(start, &originals[&id][start..end]);
@@ -144,7 +134,6 @@ fn csv_field(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "\"\""))
 }
 
-/// A format: its source, and its result read back.
 struct Format {
     name: &'static str,
     put: fn(&Applied, &[Document]),
@@ -238,22 +227,18 @@ fn put_parquet(applied: &Applied, documents: &[Document]) {
 fn read_parquet(to: &Path) -> Texts {
     let mut texts = Texts::new();
     for name in ["a.parquet", "b.parquet"] {
-        let (rows, about) = parquet(&to.join(name));
-        let (source, of_source) = parquet(&to.parent().unwrap().join("in").join(name));
-        let keys = |about: &parquet::file::metadata::ParquetMetaData| {
-            about.file_metadata().key_value_metadata().cloned()
-        };
-        assert_eq!(keys(&about), keys(&of_source));
+        let (to, from) = (to.join(name), to.parent().unwrap().join("in").join(name));
+        let [about, of_source] = [&to, &from].map(|path| metadata(path).file_metadata().clone());
+        assert_eq!(about.key_value_metadata(), of_source.key_value_metadata());
+        let (rows, source) = (parquet(&to), parquet(&from));
         assert_eq!(rows.schema(), source.schema());
         let places = strings(&source, "id");
         for (row, id) in strings(&rows, "id").into_iter().enumerate() {
             let from = places.iter().position(|place| *place == id).unwrap();
-            for (column, field) in
-                rows.schema().fields().iter().enumerate().filter(|(_, f)| f.name() != "text")
-            {
+            for name in column_names(&rows).iter().filter(|name| *name != "text") {
                 let (found, wanted) =
-                    (rows.column(column).slice(row, 1), source.column(column).slice(from, 1));
-                assert_eq!(&found, &wanted, "{}", field.name());
+                    (rows[name.as_str()].slice(row, 1), source[name.as_str()].slice(from, 1));
+                assert_eq!(&found, &wanted, "{name}");
             }
         }
         texts.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "text")));
@@ -275,7 +260,7 @@ fn is_next_to_a_wide_character(text: &str, at: usize) -> bool {
 
 /// Cuts these passages out of documents of every format, and puts them back. `between` is what divides the lines of documents, so
 /// that each is a unit of its own.
-fn what_is_cut_and_what_stays_are_the_source(passages: &str, between: &str) {
+fn cut_and_put_back(passages: &str, between: &str) {
     let (mut cuts, mut gone, mut formats) = (0, 0, BTreeSet::new());
     for seed in seeds(4) {
         // Nearly every word begins with a character of two bytes.
@@ -288,9 +273,10 @@ fn what_is_cut_and_what_stays_are_the_source(passages: &str, between: &str) {
         let printed = applied.apply("to", &["--passages", "cut"]);
         let manifest = result(&applied.path("to"));
         let texts = (format.read)(&applied.path("to"));
-        assert_eq!(texts, expected(&documents, &applied.path("out")), "seed {seed}");
+        let what = format!("{passages} of seed {seed}");
+        assert_eq!(texts, expected(&documents, &applied.path("out")), "{what}");
         let kept: Texts = documents.iter().filter(|(id, _)| texts.contains_key(id)).cloned().collect();
-        assert_eq!(put_back(&applied.path("to"), texts.clone(), &documents), kept, "seed {seed}");
+        assert_eq!(put_back(&applied.path("to"), texts.clone(), &documents), kept, "{what}");
         let bytes = |texts: &Texts| texts.values().map(String::len).sum::<usize>();
         assert_eq!(printed["passages"]["bytes"], bytes(&kept) - bytes(&texts));
         assert_eq!(printed["passages"], manifest["passage_counts"]);
@@ -304,33 +290,21 @@ fn what_is_cut_and_what_stays_are_the_source(passages: &str, between: &str) {
             let ends = spans.get(id).into_iter().flatten().flat_map(|span| [span.start, span.end]);
             next_to_wide += ends.filter(|&at| is_next_to_a_wide_character(text, at)).count();
         }
-        assert!(next_to_wide > 0, "seed {seed}: no span of {} ends at a wide character", format.name);
+        assert!(next_to_wide > 0, "{what}: no span of {} ends at a wide character", format.name);
         cuts += printed["passages"]["spans"].as_u64().unwrap();
         gone += printed["removed"].as_u64().unwrap();
         formats.insert(format.name);
     }
-    assert!(cuts > 40 && gone > 4 && formats.len() == FORMATS.len(), "{cuts} {gone} {formats:?}");
+    assert!(cuts > 40 && gone > 4 && formats.len() == FORMATS.len(), "{passages}: {cuts} {gone} {formats:?}");
 }
 
 #[test]
-fn cut_lines_and_the_rest_are_the_source() {
-    what_is_cut_and_what_stays_are_the_source(LINES, "»\n«");
-}
-
-#[test]
-fn cut_sentences_and_the_rest_are_the_source() {
+fn what_is_cut_and_what_stays_are_the_source() {
+    cut_and_put_back(LINES, "»\n«");
+    cut_and_put_back(WORDS, "»\n«");
     // A full stop of three bytes, with no space behind it.
-    what_is_cut_and_what_stays_are_the_source("unit = \"sentence\"\nmin_words = 3", "。«");
-}
-
-#[test]
-fn cut_paragraphs_and_the_rest_are_the_source() {
-    what_is_cut_and_what_stays_are_the_source("unit = \"paragraph\"\nmin_words = 3", "»\n\n«");
-}
-
-#[test]
-fn cut_words_and_the_rest_are_the_source() {
-    what_is_cut_and_what_stays_are_the_source(WORDS, "»\n«");
+    cut_and_put_back("unit = \"sentence\"\nmin_words = 3", "。«");
+    cut_and_put_back("unit = \"paragraph\"\nmin_words = 3", "»\n\n«");
 }
 
 #[test]
@@ -361,10 +335,8 @@ fn short_documents_are_removed_with_the_reason() {
         for count in ["passages", "kept", "removed"] {
             assert_eq!(dry[count], printed[count], "{count}");
         }
-        let mut sql = resemblance();
         let query = "SELECT id, reason FROM removed WHERE kept_id IS NULL ORDER BY id";
-        sql.arg("sql").arg(applied.path("to")).args(["--json", query]);
-        let rows = sql.assert().shown(&[]);
+        let rows = program!["sql", applied.path("to"), "--json", query].assert().shown(&[]);
         let wanted: String =
             short.iter().map(|id| format!("{{\"id\":\"{id}\",\"reason\":\"too_short\"}}\n")).collect();
         assert_eq!(rows, wanted);
@@ -379,9 +351,8 @@ fn marked(format: &str, to: &Path, added: &[&str]) -> Vec<(String, String, Optio
     match format {
         "parquet" => {
             for name in ["a.parquet", "b.parquet"] {
-                let (batch, _) = parquet(&to.join(name));
-                let names: Vec<String> =
-                    batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+                let batch = parquet(&to.join(name));
+                let names = column_names(&batch);
                 assert_eq!(names[names.len() - added.len()..], *added);
                 let marks = batch.column_by_name("repeated_spans").unwrap().as_string::<i32>();
                 let texts = strings(&batch, "id").into_iter().zip(strings(&batch, "text"));
@@ -475,7 +446,7 @@ fn stories_are_cut_when_they_become_parquet() {
     result(&applied.path("to"));
     let mut texts = Texts::new();
     for name in kept(&applied.path("to")).into_keys() {
-        let (rows, _) = parquet(&applied.path("to").join(name));
+        let rows = parquet(&applied.path("to").join(name));
         texts.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "text")));
     }
     assert_eq!(texts, expected(&documents, &applied.path("out")));
@@ -484,15 +455,9 @@ fn stories_are_cut_when_they_become_parquet() {
 /// All columns of the table of cut passages, sorted, without the folder of the source.
 fn removed_spans(to: &Path, source: &str) -> Vec<Vec<String>> {
     let folder = to.join("_resemblance/removed_spans");
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for path in files(&folder).into_keys() {
-        let (batch, _) = parquet(&folder.join(path));
-        let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let columns: Vec<Vec<String>> = names.iter().map(|name| strings(&batch, name)).collect();
-        for row in 0..batch.num_rows() {
-            rows.push(columns.iter().map(|column| column[row].replace(source, "")).collect());
-        }
-    }
+    let names = column_names(&parquet(&folder));
+    let mut rows = cells(&folder, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    rows.iter_mut().flatten().for_each(|cell| *cell = cell.replace(source, ""));
     rows.sort();
     rows
 }
@@ -544,7 +509,7 @@ fn passages_are_cut_out_of_delta_tables() {
     for table in ["", "_resemblance/removed", "_resemblance/removed_spans"] {
         assert!(applied.path("to").join(table).join("_delta_log").is_dir(), "{table}");
     }
-    let (rows, _) = parquet(&applied.path("to/a.parquet"));
+    let rows = parquet(&applied.path("to/a.parquet"));
     let texts: Texts = strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
     assert_eq!(texts, expected(&documents, &applied.path("out")));
 }

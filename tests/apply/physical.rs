@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use arrow::array::TimestampMicrosecondArray;
+use arrow::datatypes::TimestampMicrosecondType;
 use parquet::basic::{Compression, Encoding, Repetition, ZstdLevel};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
@@ -160,7 +160,8 @@ impl Shredder<'_> {
             }
             Some(Repetition::REPEATED) => {
                 let count = if there { self.random.below(4) } else { 0 };
-                let mut next = self.inside_if(node, leaf, (definition, repetition, depth + 1), count > 0);
+                let inside = definition + i16::from(count > 0);
+                let mut next = self.inside(node, leaf, (inside, repetition, depth + 1), count > 0);
                 for _ in 1..count {
                     next = self.inside(node, leaf, (definition + 1, depth + 1, depth + 1), true);
                 }
@@ -168,16 +169,6 @@ impl Shredder<'_> {
             }
             _ => self.inside(node, leaf, (definition, repetition, depth), there),
         }
-    }
-
-    fn inside_if(
-        &mut self,
-        node: &Type,
-        leaf: usize,
-        (definition, repetition, depth): (i16, i16, i16),
-        there: bool,
-    ) -> usize {
-        self.inside(node, leaf, (definition + i16::from(there), repetition, depth), there)
     }
 
     fn inside(&mut self, node: &Type, leaf: usize, levels: (i16, i16, i16), there: bool) -> usize {
@@ -189,7 +180,6 @@ impl Shredder<'_> {
         leaf + 1
     }
 
-    /// Bytes of the type, of any kind: that they mean something is nobody's business.
     fn value(&mut self, node: &Type) -> Vec<u8> {
         match (node.name(), self.document) {
             ("id", Some((id, _))) => return id.clone().into_bytes(),
@@ -216,7 +206,6 @@ impl Shredder<'_> {
     }
 }
 
-/// Rows of a schema for these documents.
 fn shredded(schema: &Type, documents: &[Document], seed: u64) -> Vec<Vec<Leaf>> {
     let columns = parquet::schema::types::SchemaDescriptor::new(Arc::new(schema.clone())).num_columns();
     let mut shredder = Shredder { random: Random(seed), document: None, leaves: Vec::new() };
@@ -280,7 +269,6 @@ fn put<T: DataType>(
     to.write_batch(&values, definitions, repetitions).unwrap();
 }
 
-/// A random schema, with an id and a text.
 fn any_schema(random: &mut Random) -> TypePtr {
     let mut columns = String::new();
     for at in 0..1 + random.below(6) {
@@ -304,7 +292,6 @@ fn any_field(random: &mut Random, name: &str, depth: usize) -> String {
     format!("{repetition} {} {name}; ", types.split(' ').nth(random.below(9)).unwrap())
 }
 
-/// Properties as different writers have them.
 fn any_properties(random: &mut Random, pairs: Vec<KeyValue>) -> WriterProperties {
     let codecs = [
         Compression::UNCOMPRESSED,
@@ -379,7 +366,7 @@ fn source(applied: &Applied, documents: &[Document]) -> Vec<String> {
         assert_eq!(found, rows, "the writer and the reader of the test differ");
         names.push(name);
     }
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     names
 }
 
@@ -436,7 +423,7 @@ fn encodings_that_were_chosen_are_kept_and_lists_may_be_long() {
         .build();
     let source = applied.path("in/a.parquet");
     write(&source, &schema, &rows, 25, properties);
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     applied.apply("to", &[]);
     let gone = applied.gone();
     let kept = applied.path("to/a.parquet");
@@ -471,12 +458,9 @@ fn times_of_96_bits_are_carried_as_they_are_meant() {
         expected.insert(id.clone(), days * 86_400_000_000 + micros);
     }
     write(&applied.path("in/a.parquet"), &schema, &rows, 25, WriterProperties::new());
-    let keys = "id = \"id\"\ntext = \"text\"\ncolumns = [\"at\"]";
-    applied.run("parquet", &format!("{keys}\n{CONNECTED}keep = [\"at desc\"]"));
+    applied.run("parquet", &format!("{COLUMNS}columns = [\"at\"]\n{CONNECTED}keep = [\"at desc\"]"));
     let carried = table(&applied.path("out"), "documents");
-    let times = carried.column_by_name("at").unwrap();
-    let times: Vec<i64> =
-        times.as_any().downcast_ref::<TimestampMicrosecondArray>().unwrap().values().to_vec();
+    let times = carried["at"].as_primitive::<TimestampMicrosecondType>().values().to_vec();
     assert_eq!(strings(&carried, "id").into_iter().zip(times).collect::<BTreeMap<_, _>>(), expected);
     let mut newest: BTreeMap<String, (i64, String, String)> = BTreeMap::new();
     for (cluster, kept, id) in applied.clustered().into_values() {

@@ -1,17 +1,10 @@
-//! Applications that are refused before anything is written, and `--dry-run`, which writes nothing.
+//! Applications that are refused before anything is written.
 
 use super::*;
 
-fn applied() -> Applied {
-    let applied = Applied::new();
-    write_parquet(&applied.path("in/a.parquet"), &corpus(16, 80, 15), 30);
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
-    applied
-}
-
 #[test]
 fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
-    let applied = applied();
+    let applied = Applied::of_rows(&corpus(16, 80, 15));
     std::fs::create_dir(applied.path("full")).unwrap();
     std::fs::write(applied.path("full/notes.txt"), "somebody's").unwrap();
     for (to, said) in [
@@ -27,27 +20,20 @@ fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
     assert!(!applied.path("in/deeper").exists() && !applied.path("out/kept").exists());
 
     applied.apply("to", &[]);
-    let before = files(&applied.path("to"));
     applied.refused("to", &["--annotate"], 2, &["a finished result of apply"]);
-    // The output of a job is not a result of apply, and the other way round.
     std::fs::rename(applied.path("out"), applied.path("moved")).unwrap();
-    let job = applied.path("job.toml");
-    let to = format!("output.url={:?}", applied.path("to"));
-    program!["run", &job, "--set", &to].assert().code(3);
-    program!["clean", applied.path("to")].assert().code(3);
-    assert_eq!(files(&applied.path("to")), before);
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.run("parquet", COLUMNS);
     applied.refused("moved", &[], 2, &["apply did not write"]);
+    std::fs::write(applied.path("in/a.parquet"), "").unwrap();
+    program!["apply", applied.path("out"), "--dry-run"].assert().refused(3, &["source has changed"]);
 }
 
 #[test]
 fn options_that_a_format_or_an_encoding_does_not_allow_are_refused() {
-    let applied = Applied::new();
-    for (id, text) in corpus(18, 40, 10) {
-        applied.put(&format!("{id}.txt"), text);
-    }
-    applied.run("text", "");
+    let applied = Applied::of_texts(&corpus(18, 40, 10));
     applied.refused("to", &["--annotate"], 2, &["text files have no columns"]);
+    let said = ["text files have no columns that --columns could add to"];
+    applied.refused("to", &["--columns", "cluster_size"], 2, &said);
     program!["apply", applied.path("out")].assert().refused(2, &["--to"]);
     applied.refused("to", &["--annotate", "--rejects", "drop"], 2, &[]);
 
@@ -55,26 +41,7 @@ fn options_that_a_format_or_an_encoding_does_not_allow_are_refused() {
     let lines: String = corpus(18, 40, 10).iter().map(|(id, text)| format!("{id}|{text}\n")).collect();
     let utf16: Vec<u8> = format!("id|text\n{lines}").encode_utf16().flat_map(u16::to_le_bytes).collect();
     applied.put("a.csv", utf16);
-    applied.run("csv", "id = \"id\"\ntext = \"text\"\ndelimiter = \"|\"\nencoding = \"utf-16le\"");
+    applied.run("csv", &format!("{COLUMNS}delimiter = \"|\"\nencoding = \"utf-16le\""));
     applied.refused("to", &[], 2, &["source.encoding is utf-16le"]);
     assert!(!applied.path("to").exists());
-}
-
-#[test]
-fn a_dry_run_counts_and_writes_nothing() {
-    let applied = applied();
-    let dry =
-        |more: &[&str]| program!["apply", applied.path("out"), "--dry-run"].args(more).assert().shown(&[]);
-    let to = applied.path("to");
-    let counted: Value = serde_json::from_str(&dry(&["--json", "--to", to.to_str().unwrap()])).unwrap();
-    assert!(dry(&[]).contains("nothing was written"));
-    assert!(!to.exists());
-    let done = applied.apply("to", &[]);
-    for count in ["read", "kept", "removed", "rejected"] {
-        assert_eq!(counted[count], done[count]);
-    }
-    assert_eq!(counted["removed"], applied.gone().len());
-    assert_eq!(counted["dry_run"], true);
-    std::fs::write(applied.path("in/a.parquet"), "").unwrap();
-    program!["apply", applied.path("out"), "--dry-run"].assert().refused(3, &["source has changed"]);
 }

@@ -24,22 +24,21 @@ print(json.dumps({
 }))
 "#;
 
-/// Two days of documents, and their ids.
-fn days(applied: &Applied) -> BTreeSet<String> {
+/// The output of a job over two days of documents, and their ids.
+fn days() -> (Applied, BTreeSet<String>) {
+    let applied = Applied::new();
     let mut documents = corpus(81, 120, 15);
-    // The job rejects it.
     documents.push(("short".to_owned(), "one two".to_owned()));
     for (day, part) in documents.chunks(70).enumerate() {
         std::fs::create_dir(applied.path(&format!("in/day={day}"))).unwrap();
         write_parquet(&applied.path(&format!("in/day={day}/part-0.parquet")), part, 30);
     }
-    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
-    documents.into_iter().map(|(id, _)| id).collect()
+    applied.run("parquet", COLUMNS);
+    (applied, documents.into_iter().map(|(id, _)| id).collect())
 }
 
-/// The ids of removed documents, by the tables of the output.
 fn gone_ids(applied: &Applied) -> BTreeSet<String> {
-    applied.clustered().into_values().filter(|(_, kept, id)| kept != id).map(|(_, _, id)| id).collect()
+    applied.kept_of_gone().into_keys().collect()
 }
 
 fn lines(command: &[&str], result: &Path) -> Vec<Value> {
@@ -50,8 +49,7 @@ fn lines(command: &[&str], result: &Path) -> Vec<Value> {
 #[test]
 fn other_programs_read_only_kept_documents() {
     let Some(mut python) = python("duckdb, pandas, polars, pyarrow") else { return };
-    let applied = Applied::new();
-    let mut stay = days(&applied);
+    let (applied, mut stay) = days();
     applied.apply("to", &["--rejects", "separate"]);
     let gone = gone_ids(&applied);
     assert!(gone.len() > 10);
@@ -68,8 +66,7 @@ fn other_programs_read_only_kept_documents() {
 
 #[test]
 fn verify_compares_every_file_of_a_result() {
-    let applied = Applied::new();
-    days(&applied);
+    let (applied, _) = days();
     applied.apply("to", &["--rejects", "separate"]);
     let to = applied.path("to");
     let manifest = result(&to);
@@ -92,8 +89,7 @@ fn verify_compares_every_file_of_a_result() {
 
 #[test]
 fn sql_has_the_tables_of_a_result() {
-    let applied = Applied::new();
-    let all = days(&applied);
+    let (applied, all) = days();
     applied.apply("to", &["--rejects", "separate"]);
     let (to, gone) = (applied.path("to"), gone_ids(&applied));
     let ids = |query: &str| -> BTreeSet<String> {
@@ -108,7 +104,7 @@ fn sql_has_the_tables_of_a_result() {
     let rows = lines(&["sql", "SELECT kept_id, kept_source, kept_position FROM removed", "--json"], &to);
     for row in &rows {
         let source = row["kept_source"].as_str().unwrap();
-        let file = super::columns::parquet(Path::new(source)).0;
+        let file = parquet(Path::new(source));
         let position = row["kept_position"].as_u64().unwrap() as usize;
         assert_eq!(strings(&file, "id")[position], row["kept_id"].as_str().unwrap());
     }
@@ -116,10 +112,9 @@ fn sql_has_the_tables_of_a_result() {
     asked.refused(2, &["there is no table `pairs`: the tables are kept, rejected, removed"]);
 }
 
-/// Tables of CSV and JSON lines have the columns of the files, also where JSON has arrays.
 #[test]
 fn sql_reads_records_as_the_job_did() {
-    for (format, ending, lines_of) in [("csv", "csv", "delimiter = \";\"\n"), ("jsonl", "jsonl", "")] {
+    for (format, delimiter) in [("csv", "delimiter = \";\"\n"), ("jsonl", "")] {
         let applied = Applied::new();
         let line = |(id, text): &Document| match format {
             "csv" => format!("{id};{text};{}\n", text.len()),
@@ -128,29 +123,20 @@ fn sql_reads_records_as_the_job_did() {
         let head = if format == "csv" { "id;text;length\n" } else { "" };
         let documents = corpus(82, 60, 15);
         let text = head.to_owned() + &documents.iter().map(line).collect::<String>();
-        applied.put(&format!("a.{ending}"), text);
-        applied.run(format, &format!("id = \"id\"\ntext = \"text\"\n{lines_of}"));
+        applied.put(&format!("a.{format}"), text);
+        applied.run(format, &format!("{COLUMNS}{delimiter}"));
         applied.apply("to", &[]);
         let gone = gone_ids(&applied);
-        let rows = lines(&["sql", "SELECT id, text, length FROM kept", "--json"], &applied.path("to"));
-        let found: BTreeMap<&str, (&str, &str)> = rows
-            .iter()
-            .map(|row| {
-                (
-                    row["id"].as_str().unwrap(),
-                    (row["text"].as_str().unwrap(), row["length"].as_str().unwrap()),
-                )
-            })
-            .collect();
         assert!(!gone.is_empty());
-        assert_eq!(found.len(), documents.len() - gone.len());
-        for (id, text) in documents.iter().filter(|(id, _)| !gone.contains(id)) {
-            assert_eq!(found[id.as_str()], (text.as_str(), text.len().to_string().as_str()), "{format}");
-        }
+        let rows =
+            lines(&["sql", "SELECT id, text, length FROM kept ORDER BY id", "--json"], &applied.path("to"));
+        let stay = documents.iter().filter(|(id, _)| !gone.contains(id));
+        let expected =
+            stay.map(|(id, text)| json!({"id": id, "text": text, "length": text.len().to_string()}));
+        assert_eq!(rows, expected.collect::<Vec<_>>(), "{format}");
     }
 }
 
-/// The table of text files has ids and texts, also if a text looks like a JSON line.
 #[test]
 fn sql_reads_texts_that_look_like_json() {
     let applied = Applied::new();
@@ -225,14 +211,14 @@ print(json.dumps([
     let documents = corpus(84, 40, 15);
     let copies: Vec<Document> =
         documents[..3].iter().map(|(id, text)| (format!("z{id}"), text.clone())).collect();
-    for (format, ending) in [("parquet", "parquet"), ("csv", "csv"), ("jsonl", "jsonl")] {
+    for format in ["parquet", "csv", "jsonl"] {
         let applied = Applied::new();
         for (name, documents) in [("a", &documents), ("copies", &copies)] {
             let line = |(id, text): &Document| match format {
                 "csv" => format!("{id},{text}\n"),
                 _ => format!("{}\n", json!({"id": id, "text": text})),
             };
-            let name = format!("{name}.{ending}");
+            let name = format!("{name}.{format}");
             match format {
                 "parquet" => write_parquet(&applied.path("in").join(name), documents, 10),
                 _ => {
@@ -241,8 +227,8 @@ print(json.dumps([
                 }
             }
         }
-        applied.put(&format!("empty.{ending}"), "");
-        applied.run(format, "id = \"id\"\ntext = \"text\"");
+        applied.put(&format!("empty.{format}"), "");
+        applied.run(format, COLUMNS);
         applied.apply("to", &[]);
         let gone = gone_ids(&applied);
         assert!(copies.iter().all(|(id, _)| gone.contains(id)));
@@ -250,7 +236,7 @@ print(json.dumps([
             documents.iter().map(|(id, _)| id).filter(|id| !gone.contains(*id)).collect();
         stay.sort();
         let Some(mut python) = python("duckdb, pyarrow") else { return };
-        let ran = python.arg("-c").arg(READER).arg(applied.path("to")).arg(ending).output().unwrap();
+        let ran = python.arg("-c").arg(READER).arg(applied.path("to")).arg(format).output().unwrap();
         assert!(ran.status.success(), "{format}: {}", stderr(&ran));
         let found: Vec<Vec<String>> = serde_json::from_slice(&ran.stdout).unwrap();
         assert!(found.iter().all(|found| found.iter().eq(stay.iter().copied())), "{format}: {found:?}");
@@ -260,35 +246,29 @@ print(json.dumps([
 
 #[test]
 fn show_prints_removed_beside_kept_documents() {
-    let applied = Applied::new();
-    days(&applied);
+    let (applied, _) = days();
     applied.apply("to", &[]);
     let (to, clustered) = (applied.path("to"), applied.clustered());
     let texts: BTreeMap<String, String> = corpus(81, 120, 15).into_iter().collect();
     let shown = lines(&["show", "--json", "--top", "1000"], &to);
-    let kept: BTreeMap<&str, &str> =
-        shown.iter().map(|row| (row["id_b"].as_str().unwrap(), row["id_a"].as_str().unwrap())).collect();
-    let expected: BTreeMap<&str, &str> = clustered
-        .values()
-        .filter(|(_, kept, id)| kept != id)
-        .map(|(_, kept, id)| (id.as_str(), kept.as_str()))
-        .collect();
+    let text = |row: &Value, name: &str| row[name].as_str().unwrap().to_owned();
+    let kept: BTreeMap<_, _> = shown.iter().map(|row| (text(row, "id_b"), text(row, "id_a"))).collect();
+    let expected = applied.kept_of_gone();
     assert_eq!(kept, expected);
     let mut last = f64::MAX;
     for row in &shown {
-        assert_eq!(row["text_a"].as_str().unwrap(), texts[row["id_a"].as_str().unwrap()]);
-        assert_eq!(row["text_b"].as_str().unwrap(), texts[row["id_b"].as_str().unwrap()]);
+        assert_eq!(text(row, "text_a"), texts[&text(row, "id_a")]);
+        assert_eq!(text(row, "text_b"), texts[&text(row, "id_b")]);
         let jaccard = row["jaccard"].as_f64().unwrap();
         assert!(jaccard <= last && jaccard > 0.0, "{jaccard} after {last}");
         last = jaccard;
     }
-    // `--cluster` and `--id` select rows.
     let (id, of) = expected.first_key_value().unwrap();
     let cluster = &clustered.values().find(|(_, _, member)| member == id).unwrap().0;
     let members = clustered.values().filter(|(cluster_id, ..)| cluster_id == cluster).count();
     assert_eq!(lines(&["show", "--json", "--top", "100", "--cluster", id], &to).len(), members - 1);
     let one = lines(&["show", "--json", "--id", id], &to);
-    assert_eq!((one.len(), one[0]["id_a"].as_str().unwrap()), (1, *of));
+    assert_eq!((one.len(), &text(&one[0], "id_a")), (1, of));
     program!["show", &to, "--csv"].assert().shown(&["id_kept,id_removed,jaccard", "text_kept"]);
     let text = program!["show", &to].assert().shown(&[]);
     assert!(text.starts_with("kept on the left, removed on the right\n"), "{text}");
@@ -309,8 +289,7 @@ fn show_prints_removed_beside_kept_documents() {
 /// Commands that need an output name the mistake, and nothing writes among the files of a result.
 #[test]
 fn a_result_is_no_output() {
-    let applied = Applied::new();
-    days(&applied);
+    let (applied, _) = days();
     applied.apply("to", &[]);
     let (to, before) = (applied.path("to"), files(&applied.path("to")));
     let (to_text, job) = (to.display().to_string(), applied.path("job.toml").display().to_string());

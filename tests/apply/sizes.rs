@@ -2,7 +2,6 @@
 
 use arrow::array::*;
 
-use super::columns::parquet;
 use super::*;
 
 /// Groups that JSON has to quote, and documents without a group.
@@ -21,7 +20,6 @@ pub(super) fn scene(format: &'static str) -> Scene {
     let applied = Applied::new();
     let mut documents = corpus(41, 160, 25);
     documents[0].1 = "short".into();
-    // A large cluster with all groups.
     for row in 60..75 {
         documents[row].1 = documents[20].1.clone();
     }
@@ -51,7 +49,7 @@ pub(super) fn scene(format: &'static str) -> Scene {
             _ => scene.applied.put(&path, rows.map(line).collect::<String>()),
         }
     }
-    scene.applied.run(format, "id = \"id\"\ntext = \"text\"\ngroup = \"shop\"");
+    scene.applied.run(format, &format!("{COLUMNS}group = \"shop\""));
     scene
 }
 
@@ -93,33 +91,20 @@ impl Scene {
         expected
     }
 
-    /// The documents that go by the tables of the output, each with the one that represents it.
-    fn gone(&self) -> BTreeMap<String, String> {
-        let clustered = self.applied.clustered().into_values();
-        clustered.filter(|(_, kept, id)| kept != id).map(|(_, kept, id)| (id, kept)).collect()
-    }
-
-    /// The columns of the documents in the result.
     fn found(&self, to: &str) -> BTreeMap<String, Sizes> {
         let mut found = BTreeMap::new();
         for name in ["a", "b"] {
             let path = self.applied.path(to).join(format!("{name}.{}", self.format));
             match self.format {
                 "parquet" => {
-                    let batch = parquet(&path).0;
-                    let names: Vec<String> =
-                        batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+                    let batch = parquet(&path);
+                    let names = column_names(&batch);
                     assert_eq!(names[names.len() - 2..], ["cluster_size", "group_sizes"]);
-                    let sizes = batch
-                        .column_by_name("cluster_size")
-                        .unwrap()
-                        .as_primitive::<arrow::datatypes::Int64Type>();
-                    let groups = batch.column_by_name("group_sizes").unwrap().as_string::<i32>();
-                    for (row, id) in strings(&batch, "id").into_iter().enumerate() {
-                        let size = sizes.is_valid(row).then(|| sizes.value(row) as u64);
-                        let groups =
-                            groups.is_valid(row).then(|| serde_json::from_str(groups.value(row)).unwrap());
-                        assert!(found.insert(id, (size, groups)).is_none());
+                    let sizes = batch["cluster_size"].as_primitive::<arrow::datatypes::Int64Type>();
+                    let groups = batch["group_sizes"].as_string::<i32>();
+                    for ((id, size), groups) in strings(&batch, "id").into_iter().zip(sizes).zip(groups) {
+                        let groups = groups.map(|groups| serde_json::from_str(groups).unwrap());
+                        assert!(found.insert(id, (size.map(|size| size as u64), groups)).is_none());
                     }
                 }
                 "csv" => {
@@ -136,10 +121,8 @@ impl Scene {
                         let line: Value = serde_json::from_str(line).unwrap();
                         let groups = line.get("group_sizes").unwrap().clone();
                         let groups = (!groups.is_null()).then_some(groups);
-                        found.insert(
-                            line["id"].as_str().unwrap().to_owned(),
-                            (line["cluster_size"].as_u64(), groups),
-                        );
+                        let id = line["id"].as_str().unwrap().to_owned();
+                        found.insert(id, (line["cluster_size"].as_u64(), groups));
                     }
                 }
             }
@@ -150,16 +133,12 @@ impl Scene {
 
 const BOTH: &[&str] = &["--columns", "group_sizes,cluster_size"];
 
-fn dry(applied: &Applied, more: &[&str]) -> String {
-    resemblance().arg("apply").arg(applied.path("out")).arg("--dry-run").args(more).assert().shown(&[])
-}
-
 #[test]
 fn sizes_equal_plain_counts() {
     for format in ["parquet", "csv", "jsonl"] {
         let scene = scene(format);
         let printed = scene.applied.apply("to", BOTH);
-        let expected = scene.expected(&scene.gone());
+        let expected = scene.expected(&scene.applied.kept_of_gone());
         assert_eq!(scene.found("to"), expected, "{format}");
         let sizes: Vec<u64> = expected.values().filter_map(|(size, _)| *size).collect();
         let (all, largest) = (sizes.iter().sum::<u64>(), *sizes.iter().max().unwrap());
@@ -167,17 +146,14 @@ fn sizes_equal_plain_counts() {
         let counts = json!({"documents": sizes.len(), "represented": all, "largest": largest});
         assert_eq!(printed["sizes"], counts);
         assert_eq!(result(&scene.applied.path("to"))["columns"], json!(["cluster_size", "group_sizes"]));
-        // A dry run counts the same and writes nothing.
         let before = files(&scene.applied.path(""));
-        let counted: Value =
-            serde_json::from_str(&dry(&scene.applied, &[BOTH, &["--json"]].concat())).unwrap();
-        assert_eq!(counted["sizes"], counts);
+        assert_eq!(scene.applied.counted(BOTH)["sizes"], counts);
         let line = format!(
             "get cluster_size and group_sizes: each represents {largest} documents at most, and all of them 159"
         );
-        let text = dry(&scene.applied, BOTH);
+        let text = scene.applied.dry(BOTH);
         assert!(text.contains(&line), "{text}");
-        assert!(!dry(&scene.applied, &[]).contains("each represents"));
+        assert!(!scene.applied.dry(&[]).contains("each represents"));
         assert!(files(&scene.applied.path("")) == before);
         // The order of the columns does not matter; other columns are other options.
         let again = ["--columns", "cluster_size", "--columns", "group_sizes"];
@@ -190,13 +166,9 @@ fn sizes_equal_plain_counts() {
 fn documents_that_are_spared_represent_themselves() {
     let scene = scene("parquet");
     scene.applied.apply("to", &[BOTH, &["--contained", "0.98"]].concat());
-    let removed = scene.applied.path("to");
-    let mut gone = BTreeMap::new();
-    for file in result(&removed)["removed"].as_array().unwrap() {
-        let rows = parquet(&removed.join(file["path"].as_str().unwrap())).0;
-        gone.extend(strings(&rows, "id").into_iter().zip(strings(&rows, "kept_id")));
-    }
-    assert!(gone.len() > 15 && gone.len() < scene.gone().len(), "{}", gone.len());
+    let rows = scene.applied.removed("to");
+    let gone: BTreeMap<_, _> = strings(&rows, "id").into_iter().zip(strings(&rows, "kept_id")).collect();
+    assert!(gone.len() > 15 && gone.len() < scene.applied.kept_of_gone().len(), "{}", gone.len());
     assert_eq!(scene.found("to"), scene.expected(&gone));
 }
 
@@ -204,7 +176,7 @@ fn documents_that_are_spared_represent_themselves() {
 fn annotated_documents_that_others_represent_have_no_size() {
     let scene = scene("jsonl");
     scene.applied.apply("to", &[BOTH, &["--annotate"]].concat());
-    let gone = scene.gone();
+    let gone = scene.applied.kept_of_gone();
     let mut expected = scene.expected(&gone);
     expected.extend(gone.into_keys().map(|id| (id, (None, None))));
     assert_eq!(scene.found("to"), expected);
@@ -221,27 +193,19 @@ fn reference_documents_are_not_counted() {
     let scene = scene("jsonl");
     let path = |name: &str| scene.applied.path(name).display().to_string();
     for (name, from, against) in [("one", "a.jsonl", None), ("two", "b.jsonl", Some("one"))] {
-        let mut run = resemblance();
-        run.arg("run").arg(path("job.toml")).arg("--set").arg(format!("source.url={}/in/{from}", path("")));
-        run.arg("--set").arg(format!("output.url={}", path(name)));
-        if let Some(against) = against {
-            run.arg("--set").arg(format!("against.output={}", path(against)));
-        }
-        run.assert().success();
+        let urls = [format!("source.url={}/in/{from}", path("")), format!("output.url={}", path(name))];
+        let against = against.map(|output| format!("against.output={}", path(output)));
+        let sets = urls.into_iter().chain(against).flat_map(|set| ["--set".to_owned(), set]);
+        program!["run", path("job.toml")].args(sets).assert().success();
     }
     program!["apply", &path("two"), "--to", &path("to"), "--columns", "cluster_size"].assert().success();
     let kept = std::fs::read_to_string(scene.applied.path("to/b.jsonl")).unwrap();
-    let sizes = kept
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["cluster_size"].as_u64().unwrap());
+    let size = |line: &str| serde_json::from_str::<Value>(line).unwrap()["cluster_size"].as_u64().unwrap();
+    let sizes = kept.lines().map(size);
     let (count, sum) = (kept.lines().count() as u64, sizes.sum::<u64>());
-    let (mut own, mut reference) = (0, 0);
-    for file in result(&scene.applied.path("to"))["removed"].as_array().unwrap() {
-        let rows = parquet(&scene.applied.path("to").join(file["path"].as_str().unwrap())).0;
-        let places = rows.column_by_name("kept_source").unwrap();
-        reference += places.null_count() as u64;
-        own += (places.len() - places.null_count()) as u64;
-    }
+    let rows = scene.applied.removed("to");
+    let reference = rows["kept_source"].null_count() as u64;
+    let own = rows.num_rows() as u64 - reference;
     assert!(own > 2 && reference > 5, "{own} {reference}");
     assert_eq!(count + own + reference, 60);
     assert_eq!(sum, count + own);
@@ -251,7 +215,7 @@ fn reference_documents_are_not_counted() {
 fn delta_tables_have_the_columns() {
     let scene = scene("parquet");
     scene.applied.apply("to", &[BOTH, &["--tables", "delta"]].concat());
-    assert_eq!(scene.found("to"), scene.expected(&scene.gone()));
+    assert_eq!(scene.found("to"), scene.expected(&scene.applied.kept_of_gone()));
     let fields = Table::read(&scene.applied.path("to")).fields();
     for (name, kind) in [("cluster_size", "long"), ("group_sizes", "string")] {
         assert!(fields.contains(&(name.to_owned(), kind.into(), true)), "{fields:?}");
@@ -261,17 +225,9 @@ fn delta_tables_have_the_columns() {
 #[test]
 fn columns_that_cannot_be_added_are_refused() {
     let applied = Applied::new();
-    for (id, text) in corpus(16, 40, 15) {
-        applied.put(&format!("{id}.txt"), text);
-    }
-    applied.run("text", "");
-    let said = ["text files have no columns that --columns could add to"];
-    applied.refused("to", &["--columns", "cluster_size"], 2, &said);
-
-    let applied = Applied::new();
     let line = |(id, text): &Document| format!("{}\n", json!({"id": id, "text": text, "cluster_size": 3}));
     applied.put("a.jsonl", corpus(16, 40, 15).iter().map(line).collect::<String>());
-    applied.run("jsonl", "id = \"id\"\ntext = \"text\"");
+    applied.run("jsonl", COLUMNS);
     applied.refused("to", &["--columns", "group_sizes"], 2, &["no source.group", "--columns cluster_size"]);
     assert!(!applied.path("to").exists());
     let parts = ["field `cluster_size` already, which --columns would add"];

@@ -23,12 +23,7 @@ fn an_output_that_cannot_be_written_is_named() {
     let scene = Scene::new(&[]).with_job("in.jsonl", &corpus(1, 20, 30));
     // A file stands where the folder should be; permissions would not stop root.
     std::fs::write(scene.path("taken"), "").unwrap();
-    let url = scene.path("taken/out");
-    scene
-        .command(&["run", "job.toml"])
-        .args(["--set", &format!("output.url={}", url.display())])
-        .assert()
-        .refused(3, &["taken"]);
+    scene.command(&["run", "job.toml", "--set", "output.url=taken/out"]).assert().refused(3, &["taken"]);
 }
 
 #[test]
@@ -51,12 +46,9 @@ fn check_prints_choice_curve_and_recall_without_data() {
 #[test]
 fn check_counts_pairs_that_estimates_drop() {
     let check = |sets: &[&str]| {
-        let mut command = resemblance();
-        command.current_dir(repository(".")).args(["check", "jobs/recipes/newsgroups.toml", "--no-data"]);
-        sets.iter().for_each(|set| {
-            command.args(["--set", set]);
-        });
-        command.assert().shown(&[])
+        let mut command = program!["check", "jobs/recipes/newsgroups.toml", "--no-data"];
+        command.args(sets.iter().flat_map(|set| ["--set", *set]));
+        command.current_dir(repository(".")).assert().shown(&[])
     };
     for (sets, recall, advice) in [
         (&[][..], "0.5593", "set score.prefilter=false to find 99.2 %"),
@@ -138,7 +130,6 @@ fn completions_and_manual_pages_cover_all_commands() {
     }
 }
 
-/// All three copies of a short title are found.
 #[test]
 fn copies_of_short_texts_are_found() {
     let folder = tempdir().unwrap();

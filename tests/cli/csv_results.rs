@@ -1,5 +1,6 @@
 //! Results as CSV and workbooks: `sql`, `show` and `find` for programs and for Excel.
 
+use super::kinds_of_files::{latin_1, marked_utf_16};
 use crate::support::*;
 
 /// Texts that a spreadsheet would take for formulas, and a text that is longer than a page.
@@ -27,18 +28,15 @@ fn printed(arguments: &[&str], output: &Path) -> String {
 fn sql_prints_every_value_whole() {
     let folder = tempdir().unwrap();
     let (out, documents) = output(folder.path());
-    let query = "SELECT id_a, id_b, jaccard, group_a FROM pairs ORDER BY id_a";
-    let query = query.replace(", group_a", "");
-    let rows = csv_records(&printed(&["sql", &query, "--csv"], &out));
+    let query = "SELECT id_a, id_b, jaccard FROM pairs ORDER BY id_a";
+    let rows = csv_records(&printed(&["sql", query, "--csv"], &out));
     assert_eq!(rows, [["id_a", "id_b", "jaccard"], ["a", "b", "1.0"], ["c", "d", "1.0"]]);
-    let literal = documents[0].1.replace('\'', "''");
-    let query = format!("SELECT '{literal}' AS text, -1 AS n, NULL AS nothing");
+    let query = format!("SELECT '{}' AS text, -1 AS n, NULL AS nothing", documents[0].1);
     let rows = csv_records(&printed(&["sql", &query, "--csv"], &out));
     assert_eq!(rows, [["text", "n", "nothing"], [documents[0].1.as_str(), "-1", ""]]);
     let excel = printed(&["sql", &query, "--excel"], &out);
     let rows = csv_records(excel.strip_prefix('\u{feff}').unwrap());
     assert_eq!(rows[1], [format!("'{}", documents[0].1), "-1".into(), String::new()]);
-    // An empty result has a header.
     assert_eq!(printed(&["sql", "SELECT id_a FROM pairs WHERE false", "--csv"], &out), "id_a\n");
     resemblance().arg("sql").arg(&out).args(["SELECT 1", "--csv", "--json"]).assert().code(2);
 }
@@ -79,10 +77,6 @@ fn show_full_has_long_texts_whole() {
 const GERMAN: &str = "Name;Text\nMüller;Straße und Brücke über den Fluß bei Köln\n\
                       Größe;Straße und Brücke über den Fluß bei Köln am Rhein\nanders;Nichts davon war je in diesem Haus zu sehen\n";
 
-fn windows_1252(text: &str) -> Vec<u8> {
-    text.chars().map(|c| u8::try_from(c).unwrap()).collect()
-}
-
 fn excel(folder: &Path, arguments: &[&str]) -> Vec<u8> {
     let ran = resemblance().current_dir(folder).args(arguments).arg("-q").assert().success();
     ran.get_output().stdout.clone()
@@ -92,21 +86,22 @@ fn excel(folder: &Path, arguments: &[&str]) -> Vec<u8> {
 fn a_sheet_has_the_delimiter_and_encoding_of_the_input() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let find = |file: &str, more: &[&str]| {
-        let find = ["find", file, "--text", "Text", "--id", "Name", "-t", "0.5", "-k", "3", "--excel"];
-        excel(folder.path(), &[&find[..], more].concat())
+    let find = |file: &str, format: &str| {
+        excel(
+            folder.path(),
+            &["find", file, "--text", "Text", "--id", "Name", "-t", "0.5", "-k", "3", format],
+        )
     };
     let header = "id_a;id_b;jaccard;containment_a;containment_b\r\n";
     let rows = "Größe;Müller;0,75;0,75;1,0\r\n";
-    std::fs::write(path("ansi.csv"), windows_1252(GERMAN)).unwrap();
-    assert_eq!(find("ansi.csv", &[]), windows_1252(&format!("{header}{rows}")));
+    std::fs::write(path("ansi.csv"), latin_1(GERMAN)).unwrap();
+    assert_eq!(find("ansi.csv", "--excel"), latin_1(&format!("{header}{rows}")));
     std::fs::write(path("utf8.csv"), GERMAN).unwrap();
-    assert_eq!(String::from_utf8(find("utf8.csv", &[])).unwrap(), format!("\u{feff}{header}{rows}"));
-    let units =
-        |text: &str| format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
-    std::fs::write(path("wide.csv"), units(&GERMAN.replace(';', "\t"))).unwrap();
+    let found = String::from_utf8(find("utf8.csv", "--excel")).unwrap();
+    assert_eq!(found, format!("\u{feff}{header}{rows}"));
+    std::fs::write(path("wide.csv"), marked_utf_16(&GERMAN.replace(';', "\t"))).unwrap();
     let tabs = format!("{header}{}", rows.replace(',', ".")).replace(';', "\t");
-    assert_eq!(find("wide.csv", &[]), units(&tabs));
+    assert_eq!(find("wide.csv", "--excel"), marked_utf_16(&tabs));
     // Rows of JSON have neither; programs get the same as ever.
     let line = |line: &str| {
         let (name, text) = line.split_once(';').unwrap();
@@ -114,19 +109,17 @@ fn a_sheet_has_the_delimiter_and_encoding_of_the_input() {
     };
     std::fs::write(path("lines.jsonl"), GERMAN.lines().skip(1).map(line).collect::<String>()).unwrap();
     let commas = format!("{header}{}", rows.replace(',', ".")).replace(';', ",");
-    assert_eq!(String::from_utf8(find("lines.jsonl", &[])).unwrap(), format!("\u{feff}{commas}"));
-    let csv = excel(
-        folder.path(),
-        &["find", "ansi.csv", "--text", "Text", "--id", "Name", "-t", "0.5", "-k", "3", "--csv"],
-    );
-    assert_eq!(String::from_utf8(csv).unwrap(), commas.replace("\r\n", "\n"));
+    let found = String::from_utf8(find("lines.jsonl", "--excel")).unwrap();
+    assert_eq!(found, format!("\u{feff}{commas}"));
+    let csv = String::from_utf8(find("ansi.csv", "--csv")).unwrap();
+    assert_eq!(csv, commas.replace("\r\n", "\n"));
 }
 
 /// `show` and `sql` know the source of their output; a character that its encoding lacks makes the sheet UTF-8.
 #[test]
 fn sheets_of_an_output_follow_its_source() {
     let folder = tempdir().unwrap();
-    std::fs::write(folder.path().join("ansi.csv"), windows_1252(GERMAN)).unwrap();
+    std::fs::write(folder.path().join("ansi.csv"), latin_1(GERMAN)).unwrap();
     let text = "source = { format = 'csv', url = 'ansi.csv', id = 'Name', text = 'Text', delimiter = ';', encoding = \
                 'windows-1252' }\nshingle.size = 3\nscore.threshold = 0.5\noutput.url = 'out'";
     std::fs::write(folder.path().join("job.toml"), text).unwrap();
@@ -134,11 +127,11 @@ fn sheets_of_an_output_follow_its_source() {
     excel(folder.path(), &["apply", "out", "--to", "clean"]);
     for output in ["out", "clean"] {
         let shown = excel(folder.path(), &["show", output, "--excel"]);
-        let has = |part: &str| shown.windows(part.chars().count()).any(|bytes| bytes == windows_1252(part));
+        let has = |part: &str| shown.windows(part.chars().count()).any(|bytes| bytes == latin_1(part));
         assert!(has("Größe;Müller;0,7"), "{output}: {}", String::from_utf8_lossy(&shown));
         assert!(has(";Straße und"), "{output}: {}", String::from_utf8_lossy(&shown));
         let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü' AS a, 1.5 AS b", "--excel"]);
-        assert_eq!(asked, windows_1252("a;b\r\nÜ;1,5\r\n"), "{output}");
+        assert_eq!(asked, latin_1("a;b\r\nÜ;1,5\r\n"), "{output}");
         let asked = excel(folder.path(), &["sql", output, "SELECT 'Ü→' AS a, 2 AS b", "--excel"]);
         assert_eq!(String::from_utf8(asked).unwrap(), "\u{feff}a;b\r\nÜ→;2\r\n", "{output}");
     }
@@ -161,14 +154,10 @@ fn a_sheet_is_a_new_file() {
 }
 
 #[cfg(feature = "xlsx")]
-/// The parts of a workbook are files in a ZIP archive.
 fn part_of_workbook(path: &Path, part: &str) -> String {
     let script =
         "import sys, zipfile; sys.stdout.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]).decode())";
-    let read =
-        std::process::Command::new("python3").args(["-c", script]).arg(path).arg(part).output().unwrap();
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
-    String::from_utf8(read.stdout).unwrap()
+    Command::new("python3").args(["-c", script]).arg(path).arg(part).output().unwrap().shown(&[])
 }
 
 #[cfg(feature = "xlsx")]
@@ -181,19 +170,15 @@ fn a_workbook_has_texts_and_numbers() {
                  repeat('é', 40000) AS long UNION ALL SELECT '007', -1, 0, 1, NULL, ''";
     let written = printed(&["sql", query, &format!("--excel={}", file.display())], &out);
     assert!(written.starts_with("2 rows in ") && written.contains("rows.XLSX"), "{written}");
-    let (sheet, strings) = (
-        part_of_workbook(&file, "xl/worksheets/sheet1.xml"),
-        part_of_workbook(&file, "xl/sharedStrings.xml"),
-    );
+    let [sheet, strings] =
+        ["xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"].map(|part| part_of_workbook(&file, part));
     let texts: Vec<&str> =
         strings.split("<t>").skip(1).map(|rest| rest.split("</t>").next().unwrap()).collect();
     assert!(!sheet.contains("<f>") && texts.contains(&"=1+1") && texts.contains(&"007"), "{sheet} {strings}");
-    assert!(texts.contains(&"12345678901234567"), "{sheet}");
-    assert!(sheet.contains("<v>0.5</v>"), "{sheet}");
-    assert!(sheet.contains("<v>-1</v>"), "{sheet}");
+    assert!(texts.contains(&"12345678901234567"), "{strings}");
+    assert!(sheet.contains("<v>0.5</v>") && sheet.contains("<v>-1</v>"), "{sheet}");
     let long = texts.iter().find(|text| text.starts_with('é')).unwrap();
     assert!(long.ends_with('…') && long.chars().count() == 32_767);
-    // An existing workbook is refused.
     let path = format!("--excel={}", file.display());
     resemblance().arg("sql").arg(&out).args(["SELECT 1", &path]).assert().code(2);
 }

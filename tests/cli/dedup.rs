@@ -46,12 +46,9 @@ fn the_rules_of_keep_decide_in_their_order_which_document_stays() {
         ("lang, length, last", 10, "lang, if equal length, if equal last"),
         ("\"a,b\" desc", 9, "\"a,b\" desc, if equal first"),
     ] {
-        let arguments = [
-            "dedup", "in.jsonl", "--text", "body", "-k", "5", "--unit", "word", "--to", rules, "--keep",
-            rules,
-        ];
+        let options = ["dedup", "in.jsonl", "--text", "body", "-k", "5", "--unit", "word"];
         let shown = format!("10 kept; of similar ones: {words}\n");
-        call(folder.path(), &arguments).shown(&[&shown]);
+        call(folder.path(), &[&options[..], &["--to", rules, "--keep", rules]].concat()).shown(&[&shown]);
         let expected: BTreeSet<u64> = (0..9).chain([stays]).collect();
         assert_eq!(numbers(&folder.path().join(rules).join("in.jsonl")), expected, "{rules}");
     }

@@ -67,10 +67,8 @@ fn contains_finds_every_document_of_which_the_share_is_in_another() {
     let excerpts = |options: &[&str]| find(&data, options).shown(&[]).matches("| excerpt").count();
     assert_eq!(excerpts(&["-t", "0.5"]), 0);
     let text = find(&data, &["--contains", "0.5"]).shown(&[]);
-    assert!(
-        text.ends_with(&format!("{half} pairs of containment 0.5 or more among 50 documents\n")),
-        "{text}"
-    );
+    let last = format!("{half} pairs of containment 0.5 or more among 50 documents\n");
+    assert!(text.ends_with(&last), "{text}");
     assert_eq!(find(&data, &["--contains", "0.5", "--all"]).shown(&[]), text);
     find(&data, &["--contains", "0.5", "-t", "0.5"]).refused(2, &["cannot be used with"]);
     find(&data, &["--contains", "0"]).refused(2, &["--contains", "over 0 and at most 1"]);
@@ -135,10 +133,9 @@ fn rejects_are_written_with_their_reasons() {
     assert!(remedies.zip(advice).all(|(remedy, advice)| remedy.contains(advice)), "{records:?}");
     let lines = std::fs::read_to_string(write("rejects.jsonl")).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(
-        lines[1],
-        json!({"source": file, "position": 1, "id": "b", "reason": "empty_text", "remedy": records[2][4]})
-    );
+    let second =
+        json!({"source": file, "position": 1, "id": "b", "reason": "empty_text", "remedy": records[2][4]});
+    assert_eq!(lines[1], second);
     assert_eq!((lines.len(), &lines[0]["position"]), (4, &Value::Null));
     let table = parquet(&write("rejects.parquet"));
     assert_eq!(table.num_rows(), 4);

@@ -1,5 +1,6 @@
 //! From a file to an answer without a job file: `find` and `dedup` on data, `init`, and what `check` says of the data.
 
+use super::kinds_of_files::{latin_1, marked_utf_16};
 use crate::support::*;
 
 /// Titles and texts. The first two are similar, and the third is a copy of the first.
@@ -29,7 +30,6 @@ fn call(arguments: &[&str], paths: &[&Path]) -> Assert {
     resemblance().args(arguments).args(paths).assert()
 }
 
-/// The pairs that `find --json` prints.
 fn found(assert: &Assert) -> BTreeSet<(String, String)> {
     let pair = |line: &str| {
         let pair: Value = serde_json::from_str(line).unwrap();
@@ -40,17 +40,18 @@ fn found(assert: &Assert) -> BTreeSet<(String, String)> {
 
 /// The documents that the folder is without, each with the one that stays.
 fn removed(clean: &Path) -> BTreeSet<(String, String)> {
-    let manifest = std::fs::read(clean.join("_resemblance/manifest.json")).unwrap();
-    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    let mut removed = BTreeSet::new();
-    for file in manifest["removed"].as_array().unwrap() {
-        let file = std::fs::File::open(clean.join(file["path"].as_str().unwrap())).unwrap();
-        for batch in ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap() {
-            let batch = batch.unwrap();
-            removed.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "kept_id")));
-        }
-    }
-    removed
+    let rows = parquet(&clean.join("_resemblance/removed"));
+    strings(&rows, "id").into_iter().zip(strings(&rows, "kept_id")).collect()
+}
+
+/// The texts of the rows, with ids from `first` on.
+fn documents(first: usize) -> Vec<Document> {
+    ROWS.iter().zip(first..).map(|((_, body), id)| (id.to_string(), (*body).to_owned())).collect()
+}
+
+/// The rows in windows-1252, with a letter that UTF-8 encodes otherwise.
+fn latin_csv() -> Vec<u8> {
+    latin_1(&csv(';', true).replace("chairs", "cha\u{ee}rs"))
 }
 
 const FIND: [&str; 5] = ["find", "-t", "0.5", "--all", "--json"];
@@ -59,23 +60,15 @@ const FIND: [&str; 5] = ["find", "-t", "0.5", "--all", "--json"];
 fn data_are_compared_by_rows_and_the_format_is_found_out() {
     let folder = tempdir().unwrap();
     let texts = |delimiter, header| csv(delimiter, header).into_bytes();
-    let documents: Vec<Document> =
-        ROWS.iter().enumerate().map(|(at, (_, body))| ((at + 1).to_string(), (*body).to_owned())).collect();
-    write_parquet(&folder.path().join("a.parquet"), &documents, 2);
+    write_parquet(&folder.path().join("a.parquet"), &documents(1), 2);
     let parquet = std::fs::read(folder.path().join("a.parquet")).unwrap();
-    let latin = csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>();
-    let utf_16: Vec<u8> =
-        "\u{feff}".encode_utf16().chain(csv('\t', true).encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    let commas = "as CSV: delimiter \",\", header, utf-8, text column body, id column id";
     for (name, bytes, sentence) in [
-        (
-            "comma.csv",
-            texts(',', true),
-            "as CSV: delimiter \",\", header, utf-8, text column body, id column id",
-        ),
-        ("semicolon.csv", latin, "delimiter \";\", header, windows-1252, text column body"),
+        ("comma.csv", texts(',', true), commas),
+        ("semicolon.csv", latin_csv(), "delimiter \";\", header, windows-1252, text column body"),
         ("tab.tsv", texts('\t', true), "delimiter \"\\t\", header, utf-8"),
         ("bar.csv", texts('|', true), "delimiter \"|\", header, utf-8"),
-        ("wide.csv", utf_16, "delimiter \"\\t\", header, utf-16le"),
+        ("wide.csv", marked_utf_16(&csv('\t', true)), "delimiter \"\\t\", header, utf-16le"),
         ("lines.jsonl", json_lines().into(), "as JSON lines: utf-8, text column body, id column id"),
         ("one.json", json_lines().into(), "as JSON lines"),
         ("no-ending", json_lines().into(), "as JSON lines"),
@@ -110,13 +103,11 @@ fn rows_without_a_header_and_ids_are_numbered() {
 #[test]
 fn rows_are_numbered_if_files_have_the_same_ids() {
     let folder = tempdir().unwrap();
-    let numbered = |n: usize| (n.to_string(), ROWS[n].1.to_owned());
-    let documents: Vec<Document> = (0..ROWS.len()).map(numbered).collect();
     std::fs::create_dir(folder.path().join("parquet")).unwrap();
     for name in ["a", "b"] {
         write_file(&folder, &format!("csv/{name}.csv"), csv(',', true));
         write_file(&folder, &format!("lines/{name}.jsonl"), json_lines());
-        write_parquet(&folder.path().join(format!("parquet/{name}.parquet")), &documents, 9);
+        write_parquet(&folder.path().join(format!("parquet/{name}.parquet")), &documents(0), 9);
     }
     let repeated = "--id row_number in find and dedup";
     for (format, text) in [("csv", "body"), ("lines", "body"), ("parquet", "text")] {
@@ -141,15 +132,10 @@ fn several_columns_of_strings_are_listed_with_a_value_of_each() {
     let folder = tempdir().unwrap();
     let head = format!("name;notes;stars\n\"A\u{7} \"\"C\"\"\";{};5\nB;short;4\n", "long ".repeat(20).trim());
     let path = write_file(&folder, "a.csv", head);
-    let said = call(&["find"], &[&path]).stdout("").refused(
-        2,
-        &[
-            "--text COL",
-            r#"`name` ("A\u{7} \"C\"")"#,
-            "`notes` (\"long long long long long long long long …\")",
-            &path.display().to_string(),
-        ],
-    );
+    let (name, notes) =
+        (r#"`name` ("A\u{7} \"C\"")"#, "`notes` (\"long long long long long long long long …\")");
+    let parts = ["--text COL", name, notes, &path.display().to_string()];
+    let said = call(&["find"], &[&path]).stdout("").refused(2, &parts);
     assert!(!said.contains("`stars`"), "{said}");
     call(&["find", "--text", "notes"], &[&path]).success();
     call(&["find", "--text", "nots"], &[&path]).refused(2, &["nots", "`notes`"]);
@@ -202,10 +188,8 @@ fn other_files_in_a_folder_of_one_format_are_skipped() {
 #[test]
 fn a_description_next_to_lines_of_json_is_left_out() {
     let folder = tempdir().unwrap();
-    let rows: String = corpus(3, 50, 30)
-        .into_iter()
-        .map(|(id, body)| format!("{}\n", json!({"id": id, "body": body})))
-        .collect();
+    let row = |(id, body): Document| format!("{}\n", json!({"id": id, "body": body}));
+    let rows: String = corpus(3, 50, 30).into_iter().map(row).collect();
     // Without endings, and with the ending of documents.
     for name in ["data/part-0", "data/part-1.json"] {
         write_file(&folder, name, &rows);
@@ -234,14 +218,12 @@ fn mixed_or_unknown_formats_are_an_error_with_advice() {
             assert!(said.contains(&command), "{command} is not in: {said}");
         }
     }
-    // One document of JSON is not a text.
     let path = write_file(&folder, "c.json", "{\n\"a\": 1\n}");
     for command in ["find", "dedup", "init"] {
         let options = if command == "dedup" { &[command, "--dry-run"][..] } else { &[command][..] };
         let convert = format!("`jq -c '.KEY[]' {0} > {0}.jsonl`", path.display());
         call(options, &[&path]).stdout("").refused(2, &[&convert]);
     }
-    // Several documents of JSON are compared as texts.
     let documents = ["1.json", "2.json"].map(|name| write_file(&folder, name, "{\n\"a\": 1\n}"));
     call(&["find"], &[&documents[0], &documents[1]]).shown(&["\n1 pair"]);
     let picture = write_file(&folder, "pictures/a.png", (0..=255).collect::<Vec<u8>>());
@@ -273,10 +255,8 @@ fn dedup_fails_where_it_compared_nothing_or_less_than_half() {
 fn delta_table(folder: &TempDir) -> PathBuf {
     let table = folder.path().join("table");
     std::fs::create_dir_all(table.join("_delta_log")).unwrap();
-    let documents: Vec<Document> =
-        ROWS.iter().enumerate().map(|(at, (_, body))| (at.to_string(), (*body).to_owned())).collect();
-    write_parquet(&table.join("a.parquet"), &documents[..2], 10);
-    write_parquet(&table.join("b.parquet"), &documents[2..], 10);
+    write_parquet(&table.join("a.parquet"), &documents(0)[..2], 10);
+    write_parquet(&table.join("b.parquet"), &documents(0)[2..], 10);
     let size = std::fs::metadata(table.join("a.parquet")).unwrap().len();
     let schema = json!({"type": "struct", "fields": []}).to_string();
     let log = [
@@ -304,7 +284,6 @@ fn a_delta_table_is_known_by_its_log() {
         call(&["run"], &[&job]).refused(2, &[&named, "format to \"delta\""]);
         assert!(!folder.path().join("out").exists());
     }
-    // One that is named is read.
     std::fs::write(&job, job_text_of("parquet", table.join("a.parquet"), folder.path().join("out"))).unwrap();
     call(&["run"], &[&job]).success();
     let other = write_file(&folder, "x.csv", csv(',', true));
@@ -317,12 +296,8 @@ fn dedup_writes_kept_documents() {
     let data = write_file(&folder, "in.csv", csv(';', true));
     let (clean, tables) = (folder.path().join("clean"), folder.path().join("out"));
     let dedup = |more: &[&str]| program!["dedup", &data, "-t", "0.9", "--all"].args(more).assert();
-    dedup(&["--to", clean.to_str().unwrap(), "--output", tables.to_str().unwrap()]).shown(&[
-        "4 documents read",
-        "3 kept",
-        "1 removed",
-        "1 file in",
-    ]);
+    let ran = dedup(&["--to", clean.to_str().unwrap(), "--output", tables.to_str().unwrap()]);
+    ran.shown(&["4 documents read", "3 kept", "1 removed", "1 file in"]);
     let kept = std::fs::read_to_string(clean.join("in.csv")).unwrap();
     let all = csv(';', true);
     assert_eq!(kept, all.split_inclusive('\n').filter(|line| !line.starts_with('3')).collect::<String>());
@@ -401,21 +376,18 @@ fn an_encoding_that_was_found_is_checked_in_every_row_and_file() {
     let data = write_file(&folder, "bad.jsonl", bad);
     let shown = ["among 4 documents; not compared: 1 invalid_utf8"];
     call(&["find", "-t", "0.5", "--all"], &[&data]).shown(&shown);
-    let utf_16: Vec<u8> = format!("\u{feff}{rows}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let latin: Vec<u8> = rows.chars().map(|char| char as u8).collect();
-    for (name, first, encoding) in [("utf-16", utf_16, "utf-16le"), ("latin", latin, "windows-1252")] {
-        write_file(&folder, &format!("{name}/a.jsonl"), first);
-        write_file(&folder, &format!("{name}/b.jsonl"), &rows);
-        call(&["find", "--all"], &[&folder.path().join(name)])
-            .refused(3, &[&format!("a.jsonl is {encoding}"), "b.jsonl is utf-8"]);
+    for (encoding, first) in [("utf-16le", marked_utf_16(&rows)), ("windows-1252", latin_1(&rows))] {
+        write_file(&folder, &format!("{encoding}/a.jsonl"), first);
+        write_file(&folder, &format!("{encoding}/b.jsonl"), &rows);
+        let found = call(&["find", "--all"], &[&folder.path().join(encoding)]);
+        found.refused(3, &[&format!("a.jsonl is {encoding}"), "b.jsonl is utf-8"]);
     }
 }
 
 #[test]
 fn init_writes_a_job_that_check_takes() {
     let folder = tempdir().unwrap();
-    let latin = csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>();
-    write_file(&folder, "reviews.csv", latin);
+    write_file(&folder, "reviews.csv", latin_csv());
     let at = |arguments: &[&str]| resemblance().current_dir(folder.path()).args(arguments).assert();
     at(&["init", "reviews.csv"]).shown(&["resemblance check reviews.toml"]);
     let text = std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap();
@@ -425,12 +397,10 @@ fn init_writes_a_job_that_check_takes() {
         assert!(text.contains(line), "{line} is not in: {text}");
     }
     at(&["check", "reviews.toml"]).shown(&["4 rows"]);
-    // A run of it finds what `find` finds.
     at(&["run", "reviews.toml", "--set", "score.threshold=0.5", "--set", "candidates.method=all"]).success();
     let shown = found(&at(&[&FIND[..], &["reviews.csv"]].concat()).success());
     let written = pairs(&folder.path().join("out/reviews"));
     assert_eq!((written.len(), shown.len()), (3, 3), "{written:?}");
-    // It overwrites nothing.
     at(&["init", "reviews.csv"]).refused(2, &["reviews.toml exists"]);
     at(&["init", "reviews.csv", "-o", "reviews.csv"]).code(2);
     assert_eq!(std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap(), text);
@@ -619,13 +589,10 @@ fn check_describes_the_data() {
     ]);
     let json = check(&["--json"]).json();
     let data_of = &json["data"];
-    assert_eq!(data_of["files"], 1);
-    assert_eq!(data_of["rows"], 4);
-    assert_eq!(data_of["rows_are_exact"], true);
-    assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
-    assert_eq!(data_of["expected_bytes_of_result"], 4 * 288);
+    let title = json!({"name": "title", "values": "text", "example": "chairs"});
+    let found = ["files", "rows", "rows_are_exact", "expected_bytes_of_result"].map(|key| &data_of[key]);
+    assert_eq!(json!([found, data_of["columns"][2]]), json!([[1, 4, true, 4 * 288], title]));
     assert!(!folder.path().join("out").exists());
-    // Memory that no machine has.
     let above = "warning: the memory budget is 1048576000 MiB, and this machine";
     check(&["--set", "engine.memory=1000TiB"]).shown(&[above, "  engine.memory = \"1000TiB\"\n"]);
     // A column that is not there, and then data that are not there.

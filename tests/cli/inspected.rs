@@ -52,7 +52,6 @@ fn text_can_be_given_several_times() {
     call(&["init", "--text", "a,b", "-o", "-"], &path).shown(&["text = \"a,b\""]);
 }
 
-/// Stories with the ids from `first` on.
 fn stories(first: usize) -> String {
     let story = |(at, text): (usize, &&str)| {
         format!(
@@ -76,7 +75,6 @@ fn a_folder_of_sgml_files_is_read_as_stories() {
     found.shown(&[" 10 |", " 21 |", "among 6 documents"]);
     let by_title = call(&["find", "--text", "title,body", "--id", "newid", "-t", "0.3", "--all"], &data);
     by_title.warned(&["text column title,body, id column newid"]);
-    // The condition sees the other columns.
     call(&["find", "--where", "title = '0'", "-t", "0.3"], &data).shown(&["1 pair", "among 2 documents"]);
     let job = call(&["init", "-o", "-"], &data).shown(&["format = \"reuters\"", "id = \"oldid\""]);
     let path = folder.path().join("my.toml");
@@ -84,13 +82,10 @@ fn a_folder_of_sgml_files_is_read_as_stories() {
     resemblance().current_dir(folder.path()).arg("check").arg(&path).assert().success();
     let clean = folder.path().join("clean");
     call(&["dedup", "-t", "0.9", "--to", clean.to_str().unwrap()], &data).shown(&["3 removed"]);
-    // Ids that both files have are no ids.
     write_file(&folder, "in/reut2-001.SGM", stories(10));
     call(&["find"], &data).warned(&["ids are row numbers"]);
-    // Compressed stories are not read as texts.
     let packed = write_file(&folder, "packed/a.sgm.gz", gzipped(stories(10)));
     call(&["find"], &packed).refused(2, &["compressed SGML", "decompress it"]);
-    // SGML of other programs is text.
     write_file(&folder, "other/a.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));
     write_file(&folder, "other/b.sgml", format!("<DOC><TEXT>{}</TEXT></DOC>", TEXTS[0]));
     call(&["find"], &folder.path().join("other")).shown(&["1 pair", "among 2 files"]);

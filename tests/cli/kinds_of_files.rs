@@ -6,16 +6,19 @@ use crate::support::*;
 const TEXT: &str =
     "The quick brown fox jumps over the lazy dog at the caf\u{e9} while the sun goes down behind the hills.";
 
-/// The text in windows-1252.
-fn old(text: &str) -> Vec<u8> {
+pub(super) fn latin_1(text: &str) -> Vec<u8> {
     text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
+}
+
+/// The text in UTF-16, with a byte order mark.
+pub(super) fn marked_utf_16(text: &str) -> Vec<u8> {
+    format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
 fn find(path: &Path, options: &[&str]) -> assert_cmd::assert::Assert {
     resemblance().arg("find").arg(path).args(["--csv"]).args(options).assert()
 }
 
-/// The ids of the pairs that `find` prints.
 fn found(path: &Path, options: &[&str]) -> Vec<[String; 2]> {
     let records = csv_records(&find(path, options).shown(&[]));
     records[1..].iter().map(|record| [record[0].clone(), record[1].clone()]).collect()
@@ -28,14 +31,12 @@ fn run_job(folder: &TempDir, source: &str, sets: &[&str]) -> assert_cmd::assert:
     resemblance().args(["run", "--overwrite"]).arg(job).args(sets).assert()
 }
 
-/// The beginning of a zip archive with this file in it.
 fn zip(inside: &str) -> Vec<u8> {
     [b"PK\x03\x04\x14\0\0\0\x08\0".as_slice(), &[0; 20], inside.as_bytes(), &[7; 900]].concat()
 }
 
 /// The name, the bytes and the advice of files that are no text.
 fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    // Larger than all texts together.
     let pdf = [b"%PDF-1.7\n".as_slice(), &[b'x'; 100_000]].concat();
     let mut random = Random(7);
     vec![
@@ -55,14 +56,19 @@ fn other_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-#[test]
-fn files_without_text_are_named_with_their_remedy() {
+fn with_other_files() -> TempDir {
     let folder = tempdir().unwrap();
     write_file(&folder, "in/a.txt", TEXT);
-    write_file(&folder, "in/README.md", TEXT.replace("fox", "cat"));
     for (name, bytes, _) in other_files() {
         write_file(&folder, &format!("in/{name}"), bytes);
     }
+    folder
+}
+
+#[test]
+fn files_without_text_are_named_with_their_remedy() {
+    let folder = with_other_files();
+    write_file(&folder, "in/README.md", TEXT.replace("fox", "cat"));
     let input = folder.path().join("in");
     let said = find(&input, &["-t", "0.3"]).warned(&[]);
     assert_eq!(found(&input, &["-t", "0.3"]), [["README.md", "a.txt"]]);
@@ -86,19 +92,13 @@ fn files_without_text_are_named_with_their_remedy() {
         let record = records.iter().find(|record| record[0] == path).unwrap_or_else(|| panic!("{records:?}"));
         assert!(record[3] == "not_text" && record[4].contains(advice), "{record:?}");
     }
-    let clean = folder.path().join("clean");
-    let dedup = resemblance().arg("dedup").arg(&input).args(["-t", "0.3", "--to"]).arg(&clean).assert();
+    let dedup = program!["dedup", &input, "-t", "0.3", "--to", folder.path().join("clean")].assert();
     dedup.warned(&["report.pdf", "`pdftotext "]);
 }
 
-/// A job that reads every file of a folder as a text.
 #[test]
 fn a_job_rejects_files_without_text() {
-    let folder = tempdir().unwrap();
-    write_file(&folder, "in/a.txt", TEXT);
-    for (name, bytes, _) in other_files() {
-        write_file(&folder, &format!("in/{name}"), bytes);
-    }
+    let folder = with_other_files();
     let source = format!("format = 'text'\nurl = {:?}", folder.path().join("in"));
     for encoding in ["utf-8", "detect"] {
         let ran = run_job(&folder, &source, &[&format!("source.encoding={encoding}")]);
@@ -119,9 +119,8 @@ fn a_job_rejects_files_without_text() {
 fn texts_in_old_encodings_are_read_and_named() {
     let folder = tempdir().unwrap();
     write_file(&folder, "in/new.txt", TEXT);
-    write_file(&folder, "in/old.txt", old(TEXT));
-    let wide: Vec<u8> = format!("\u{feff}{TEXT}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    write_file(&folder, "in/wide.txt", wide);
+    write_file(&folder, "in/old.txt", latin_1(TEXT));
+    write_file(&folder, "in/wide.txt", marked_utf_16(TEXT));
     // A page in KOI8-R says so.
     let page =
         b"<html><meta charset='koi8-r'><p>\xCB\xCF\xD4 \xCE\xC1 \xCB\xCF\xD7\xD2\xC5 \xC9 \xC5\xDD\xC5";
@@ -147,12 +146,9 @@ fn texts_in_old_encodings_are_read_and_named() {
     resemblance().current_dir(folder.path()).args(["run", "job.toml"]).assert().success();
     let output = folder.path().join("out/job");
     assert_eq!(crate::support::pairs(&output).len(), 4);
-    resemblance().arg("show").arg(&output).arg("--json").assert().shown(&["caf\u{e9}"]);
-    let csv = format!(
-        "format = 'csv'\nurl = {:?}\ntext = 'text'\nencoding = 'detect'",
-        folder.path().join("a.csv")
-    );
-    run_job(&folder, &csv, &[]).refused(2, &["`source.encoding`", "only works with the format text"]);
+    program!["show", &output, "--json"].assert().shown(&["caf\u{e9}"]);
+    let csv = "format = 'csv'\nurl = 'a.csv'\ntext = 'text'\nencoding = 'detect'";
+    run_job(&folder, csv, &[]).refused(2, &["`source.encoding`", "only works with the format text"]);
 }
 
 #[test]
@@ -218,8 +214,8 @@ fn a_long_compressed_text_is_like_the_plain_one() {
     let similarities: BTreeSet<u64> =
         pairs(&output).into_values().map(|value| (value * 1e6) as u64).collect();
     assert_eq!((pairs(&output).len(), similarities), (6, BTreeSet::from([1_000_000])));
-    run_job(&folder, &source, &["source.max_text=8MiB"])
-        .warned(&["d.html has ", "more than source.max_text"]);
+    let ran = run_job(&folder, &source, &["source.max_text=8MiB"]);
+    ran.warned(&["d.html has ", "more than source.max_text"]);
     assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_long"]);
     assert_eq!(pairs(&output).len(), 3);
 }
@@ -246,14 +242,13 @@ fn pages_are_compared_by_the_text_that_a_browser_shows() {
         run_job(&folder, &source, sets).success();
         assert_eq!(pairs(&folder.path().join("out")).len(), expected, "{sets:?}");
     }
-    // The pages stay as they are.
     run_job(&folder, &source, &[]).success();
     let clean = folder.path().join("clean");
     resemblance().arg("apply").arg(folder.path().join("out")).arg("--to").arg(&clean).assert().success();
-    for entry in std::fs::read_dir(&clean).unwrap().map(|entry| entry.unwrap()).filter(|e| e.path().is_file())
+    for path in std::fs::read_dir(&clean).unwrap().map(|entry| entry.unwrap().path()).filter(|p| p.is_file())
     {
-        let shown = std::fs::read(entry.path()).unwrap();
-        assert_eq!(shown, std::fs::read(input.join(entry.file_name())).unwrap());
+        let source = input.join(path.file_name().unwrap());
+        assert_eq!(std::fs::read(path).unwrap(), std::fs::read(source).unwrap());
     }
     let csv = write_file(&folder, "a.csv", "id,text\n1,a\n");
     find(&csv, &["--html-as", "text"]).refused(2, &["--html-as", "a.csv is data"]);
@@ -264,22 +259,16 @@ fn no_passage_is_cut_out_of_a_page() {
     let folder = tempdir().unwrap();
     let lines = (0..8).map(|line| format!("line {line} has some words of its own\n")).collect::<String>();
     write_file(&folder, "in/a.txt", format!("{lines}{TEXT}"));
-    write_file(
-        &folder,
-        "in/b.html",
-        format!("<html><pre>{lines}</pre> and nothing of the other text</html>"),
-    );
-    let source = format!(
-        "format = 'text'\nurl = {:?}\n[passages]\nunit = 'line'\nmin_words = 3",
-        folder.path().join("in")
-    );
+    let page = format!("<html><pre>{lines}</pre> and nothing of the other text</html>");
+    write_file(&folder, "in/b.html", page);
+    let input = folder.path().join("in");
+    let source = format!("format = 'text'\nurl = {input:?}\n[passages]\nunit = 'line'\nmin_words = 3");
     run_job(&folder, &source, &[]).success();
     let clean = folder.path().join("clean");
     let cut = program!["apply", folder.path().join("out"), "--passages", "cut", "--to", &clean].assert();
     cut.refused(2, &["b.html", "source.html", "--passages"]);
 }
 
-/// The rows as an array in several lines.
 fn array(rows: &[Value]) -> String {
     serde_json::to_string_pretty(rows).unwrap()
 }
@@ -313,7 +302,6 @@ fn the_objects_of_a_json_array_are_documents() {
     assert_eq!(found(&zipped, &["-t", "1"]), expected);
     let job = resemblance().args(["init", "-o", "-"]).arg(&zipped).assert();
     job.shown(&["format = \"jsonl\"", "#   tags ", "id = \"id\""]);
-    // Several files, one of them empty.
     write_file(&folder, "in/a.json", array(&rows()[..3]));
     write_file(&folder, "in/b.json", array(&rows()[3..]));
     write_file(&folder, "in/c.json", "[]");
@@ -333,7 +321,6 @@ fn an_array_without_some_elements_is_an_array() {
     let expected: Vec<Value> = [0, 1, 3, 5].iter().map(|row| rows()[*row].clone()).collect();
     assert_eq!(kept, expected);
     assert_eq!(text, array(&expected));
-    // Rejects apart, and columns.
     let mut mixed = rows();
     mixed.insert(1, json!({"id": "none", "text": ""}));
     mixed.push(json!({"id": "last", "text": ""}));
@@ -360,29 +347,18 @@ fn an_array_without_some_elements_is_an_array() {
 #[test]
 fn damaged_arrays_are_errors_or_rejects_with_the_element() {
     let folder = tempdir().unwrap();
-    let good = |row: usize| rows()[row].to_string();
+    let [first, second, third] = [0, 2, 4].map(|row: usize| rows()[row].to_string());
     let path = folder.path().join("a.json");
     let source = format!("format = 'jsonl'\nurl = {path:?}\nid = 'id'\ntext = 'text'");
     let open = "ends before the `]`";
+    let number = "{\"id\": \"x\", \"text\": 1}";
     for (text, said, reasons) in [
-        (
-            format!("[{},\n7,\n{}]", good(0), good(2)),
-            "a.json element 2 is not a JSON object",
-            &["malformed"][..],
-        ),
-        (
-            format!("[{},\n{{\"id\": \"x\", \"text\": 1}},\n{}]", good(0), good(2)),
-            "element 2 has 1 for `text`",
-            &["malformed"],
-        ),
-        (
-            format!("[{},\n{} {}]", good(0), good(2), good(4)),
-            "element 2 is not JSON (trailing",
-            &["malformed"],
-        ),
-        (format!("[{},\n{},", good(0), good(2)), open, &[]),
-        (format!("[{},\n{}", good(0), good(2)), open, &[]),
-        (format!("[{},\n{},{{\"id\": \"y", good(0), good(2)), "element 3 is not JSON", &["malformed"]),
+        (format!("[{first},\n7,\n{second}]"), "a.json element 2 is not a JSON object", &["malformed"][..]),
+        (format!("[{first},\n{number},\n{second}]"), "element 2 has 1 for `text`", &["malformed"]),
+        (format!("[{first},\n{second} {third}]"), "element 2 is not JSON (trailing", &["malformed"]),
+        (format!("[{first},\n{second},"), open, &[]),
+        (format!("[{first},\n{second}"), open, &[]),
+        (format!("[{first},\n{second},{{\"id\": \"y"), "element 3 is not JSON", &["malformed"]),
     ] {
         std::fs::write(&path, &text).unwrap();
         run_job(&folder, &source, &[]).stdout("").refused(3, &[said]);
@@ -395,9 +371,8 @@ fn damaged_arrays_are_errors_or_rejects_with_the_element() {
             std::fs::remove_dir_all(clean).unwrap();
         }
     }
-    let long =
-        format!("[{},\n{{\"id\": \"x\", \"text\": \"{}\"}},\n{}]", good(0), "y".repeat(3_000_000), good(2));
-    std::fs::write(&path, long).unwrap();
+    let long = json!({"id": "x", "text": "y".repeat(3_000_000)});
+    std::fs::write(&path, format!("[{first},\n{long},\n{second}]")).unwrap();
     run_job(&folder, &source, &["source.max_text=1MiB"]).warned(&["element 2 has 30000", "too_long"]);
     assert_eq!(strings(&table(&folder.path().join("out"), "rejects"), "reason"), ["too_long"]);
     assert_eq!(pairs(&folder.path().join("out")).len(), 1);

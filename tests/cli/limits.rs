@@ -4,30 +4,20 @@ use crate::support::*;
 
 const HUGE: &str = "18446744073709551615";
 
-fn job_file(folder: &Path) -> PathBuf {
-    write_parquet(&folder.join("in.parquet"), &corpus(1, 20, 30), 100);
-    let path = folder.join("job.toml");
-    let text = job_text(folder.join("in.parquet"), folder.join("out"));
-    std::fs::write(&path, text).unwrap();
-    path
+fn scene() -> Scene {
+    Scene::new(&[]).with_job("in.parquet", &corpus(1, 20, 30))
 }
 
 #[test]
 fn absurd_numbers_are_refused_before_anything_is_done() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
-    let (job, place) = (job.to_str().unwrap(), folder.path().to_str().unwrap());
-    let out = folder.path().join("out");
-    let new = folder.path().join("new");
-    let new = new.to_str().unwrap();
-    let threads = |n: &str| format!("engine.threads={n}");
-    let (most, over) = (threads("9223372036854775807"), threads("1025"));
+    let scene = scene();
+    let (job, place, new) = ("job.toml", ".", "new");
     let stalled = "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}";
     let cases: [(&[&str], &str); 20] = [
         (&["run", job, "--top", HUGE], "from 0 to 1000000"),
         (&["run", job, "--top", "1000001"], "from 0 to 1000000"),
-        (&["run", job, "--set", &most], "at most 1024"),
-        (&["run", job, "--set", &over], "at most 1024"),
+        (&["run", job, "--set", "engine.threads=9223372036854775807"], "at most 1024"),
+        (&["run", job, "--set", "engine.threads=1025"], "at most 1024"),
         (&["run", job, "--set", "shingle.size=9223372036854775807"], "at most 1000000"),
         (&["run", job, "--set", stalled], "a year"),
         (&["neighbors", new, "--id", "x", "--top", HUGE], "to 1000000"),
@@ -46,11 +36,11 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
         (&["sweep", job, "--documents", HUGE], "to 1000000000"),
     ];
     for (arguments, allowed) in cases {
-        resemblance().args(arguments).assert().stdout("").refused(2, &[allowed]);
+        scene.command(arguments).assert().stdout("").refused(2, &[allowed]);
     }
-    assert!(!out.exists() && !Path::new(new).exists());
+    assert!(!scene.path("out").exists() && !scene.path(new).exists());
     for top in ["0", "1000000"] {
-        program!["run", job, "--top", top].assert().success();
+        scene.command(&["run", job, "--top", top]).assert().success();
     }
 }
 
@@ -58,18 +48,14 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
+    let scene = scene();
     let limited = |threads: &str| {
         let set = format!("engine.threads={threads}");
         let mut shell = Command::new("sh");
         shell.args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""]);
-        shell.arg(assert_cmd::cargo::cargo_bin("resemblance")).arg("run").arg(&job);
-        shell
-            .args(["--set", &set, "--set", "engine.memory=\"256MiB\""])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+        shell.arg(assert_cmd::cargo::cargo_bin("resemblance")).arg("run").arg(scene.path("job.toml"));
+        shell.args(["--set", &set, "--set", "engine.memory=\"256MiB\""]).stdin(Stdio::null());
+        shell.output().unwrap()
     };
     // The standard library aborts where memory ends between the stack of a new thread and the one for its signals, which
     // no limit of processes does.
@@ -83,16 +69,14 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
 /// A manifest may hold anything, since others can write it.
 #[test]
 fn a_manifest_with_an_absurd_job_is_refused() {
-    let folder = tempdir().unwrap();
-    let out = folder.path().join("out");
-    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 20, 30), 100);
-    run(&job(&folder.path().join("in.parquet"), &out, &[])).unwrap();
-    let path = out.join("manifest.json");
+    let scene = scene();
+    scene.run("in.parquet", "out", &[]);
+    let path = scene.path("out/manifest.json");
     let whole = std::fs::read_to_string(&path).unwrap();
-    let text = folder.path().join("text.txt");
-    std::fs::write(&text, "one two three four five").unwrap();
-    let text = text.to_str().unwrap();
-    let ask = |of: [&str; 2]| program!["neighbors", &out].args(of).timeout(Duration::from_secs(60)).assert();
+    std::fs::write(scene.path("text.txt"), "one two three four five").unwrap();
+    let ask = |of: [&str; 2]| {
+        scene.command(&["neighbors", "out"]).args(of).timeout(Duration::from_secs(60)).assert()
+    };
     ask(["--id", "d00001"]).success();
     for (section, key, value, said) in [
         ("minhash", "permutations", 1_000_000_000_000_000_u64, "minhash.permutations"),
@@ -107,7 +91,7 @@ fn a_manifest_with_an_absurd_job_is_refused() {
         let mut manifest: Value = serde_json::from_str(&whole).unwrap();
         manifest["job"][section][key] = value.into();
         std::fs::write(&path, manifest.to_string()).unwrap();
-        for of in [["--id", "d00001"], ["--text", text]] {
+        for of in [["--id", "d00001"], ["--text", "text.txt"]] {
             ask(of).refused(3, &[said]);
         }
     }
@@ -116,5 +100,5 @@ fn a_manifest_with_an_absurd_job_is_refused() {
     manifest["job"]["minhash"]["modulus"] = 1.into();
     manifest["job"]["minhash"]["bits"] = 32.into();
     std::fs::write(&path, manifest.to_string()).unwrap();
-    ask(["--text", text]).refused(3, &["minhash.modulus"]);
+    ask(["--text", "text.txt"]).refused(3, &["minhash.modulus"]);
 }

@@ -35,7 +35,6 @@ fn ranking(documents: &Documents, of: &Name, settings: &Settings, by: NeighborOr
     found
 }
 
-/// Asks a finished output.
 pub fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     let engine = EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) };
     block_on(async {
@@ -208,7 +207,6 @@ fn the_command_prints_a_table_or_json() {
     assert!(lines.iter().all(|line| line["id"] != "d00029"));
     json.warned(&["1000 were asked for"]);
 
-    // The text of a document, as a file and on standard input.
     let text = &corpus(13, 30, 40)[3].1;
     let file = folder.path().join("text.txt");
     std::fs::write(&file, text).unwrap();
@@ -251,7 +249,7 @@ fn missing_documents_and_texts_are_reported() {
 }
 
 #[test]
-fn a_job_of_another_version_is_to_be_run_again() {
+fn outputs_of_another_version_or_without_signatures_are_to_be_made_again() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
     let path = out.join("manifest.json");
@@ -259,6 +257,10 @@ fn a_job_of_another_version_is_to_be_run_again() {
     record["job"]["shingle"].as_object_mut().unwrap().remove("words");
     std::fs::write(&path, record.to_string()).unwrap();
     program!["neighbors", &out, "--id", "lonely"].assert().refused(3, &["run the job again"]);
+    // Nor are there neighbors where the signatures were not kept.
+    let (source, bare) = (folder.path().join("in.parquet"), folder.path().join("bare"));
+    run(&job(&source, &bare, &["output.keep=none"])).unwrap();
+    program!["neighbors", &bare, "--id", "d00029"].assert().refused(3, &["output.keep = \"signatures\""]);
 }
 
 /// Shingles that the output does not keep come from the source, while it is what it was.
@@ -293,13 +295,4 @@ fn without_the_source_there_are_estimates_alone() {
     std::fs::remove_file(&source).unwrap();
     ask(&["--id", "d00029", "--by", "jaccard"]).refused(3, &["cannot be read again"]);
     ask(&["--id", "d00029"]).shown(&["|       - |"]);
-}
-
-#[test]
-fn an_output_without_signatures_has_no_neighbors() {
-    let path = paths();
-    let (source, output) = (path("in.parquet"), path("out"));
-    write_parquet(&source, &corpus(13, 30, 40), 50);
-    run(&job(&source, &output, &["output.keep=none"])).unwrap();
-    program!["neighbors", &output, "--id", "d00029"].assert().refused(3, &["output.keep = \"signatures\""]);
 }

@@ -52,7 +52,6 @@ fn a_page_says_what_is_in_what_and_numbers_moved_and_copied_passages() {
     };
     assert_eq!(marks(sides[0]), of(&[("1", "one0 "), ("2", "three")]));
     assert_eq!(marks(sides[1]), of(&[("2", "three"), ("1", "one0 "), ("1", "one0 ")]));
-    // Line breaks and indentation stay.
     assert!(sides[0].contains("one11.\n\n    two0"), "{}", sides[0]);
     assert!(sides[0].contains(";\n\t<mark"), "{}", sides[0]);
     assert!(sides[1].contains(".\n\nown0"), "{}", sides[1]);
@@ -175,7 +174,6 @@ fn hostile_texts_do_nothing_on_a_page() {
     for raw in ["<script", "<img", "\u{202e}", "\u{0}", "\u{1b}", "\" onload=\""] {
         assert!(!html.contains(raw), "{raw:?}");
     }
-    // The page needs nothing from elsewhere.
     assert!(!html.contains("url(") && !html.contains("@import") && !html.contains("<link"));
     let Some(mut browser) = Browser::open(&page) else { return };
     assert!(browser.value("document.title").as_str().unwrap().starts_with("Similar documents in"));
@@ -183,7 +181,6 @@ fn hostile_texts_do_nothing_on_a_page() {
     assert!(browser.requests().iter().all(|url| *url == own), "{:?}", browser.requests());
     assert_eq!(browser.value("document.querySelectorAll('article img, article script').length"), 0);
     assert_eq!(browser.value("document.querySelectorAll('mark').length >= 2"), true);
-    // Nothing is wider than a phone.
     browser.call(
         "Emulation.setDeviceMetricsOverride",
         json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": true}),

@@ -4,7 +4,6 @@ use arrow::datatypes::Float64Type;
 
 use crate::support::*;
 
-/// The statements of the page, in their order.
 fn statements() -> Vec<String> {
     let page = std::fs::read_to_string(repository("docs/sql.md")).unwrap();
     let block = page.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
@@ -59,9 +58,8 @@ async fn five_statements_find_the_pairs_of_a_run() {
         last = session.sql(statement).await.unwrap().collect().await.unwrap();
     }
     assert_eq!(pairs(&last), expected);
-    let mut command = resemblance();
-    command.arg("sql").arg(&output).args(["--allow-writes", "--json"]);
     let all = format!("{};\n{};\n", texts(&input), statements.join(";\n"));
+    let mut command = program!["sql", &output, "--allow-writes", "--json"];
     let printed = command.write_stdin(all).assert().shown(&[]);
     // Read by hand: `serde_json` gives the nearest number or one of its neighbours.
     let field = |line: &str, name: &str| {

@@ -44,9 +44,8 @@ fn ids_that_no_label_takes_are_refused() {
 #[test]
 fn dates_and_equals_signs_are_plain_values() {
     let scene = scene(20);
-    for (n, name) in
-        ["2026-11-20", "2026-11-20T06:30:00Z", "06:30:00", "a=b=c", "dt=2026-11-20"].iter().enumerate()
-    {
+    let names = ["2026-11-20", "2026-11-20T06:30:00Z", "06:30:00", "a=b=c", "dt=2026-11-20"];
+    for (n, name) in names.into_iter().enumerate() {
         let folder = scene.path(name);
         std::fs::create_dir(&folder).unwrap();
         std::fs::copy(scene.path("in.jsonl"), folder.join("part.jsonl")).unwrap();
@@ -56,11 +55,10 @@ fn dates_and_equals_signs_are_plain_values() {
         let mut run = scene.command(&["run", "job.toml", "--json"]);
         let run = run.args(sets.iter().flat_map(|set| ["--set", set])).output().unwrap();
         let record = run.json();
-        assert_eq!(record["name"], *name);
+        assert_eq!(record["name"], name);
         assert_eq!(record["manifest"]["inputs"].as_array().unwrap().len(), 1);
         assert!(scene.path(&format!("out{n}/day={name}/manifest.json")).exists(), "{name}");
     }
-    // A date where a number is expected is refused by its key.
     run_job(&scene, &["--set", "score.threshold=2026-11-20"]).refused(2, &["score.threshold"]);
 }
 
@@ -119,13 +117,10 @@ fn the_record_is_a_file_of_a_failed_run() {
     };
     let (run, said) = record(&["--set", "source.url=no/such/file.jsonl"]);
     assert_eq!(run.status.code(), Some(3));
-    assert_eq!(said["exit_code"], 3);
-    assert_eq!(said["kind"], "input");
-    assert_eq!(said["run_id"], "r1");
+    let found = ["exit_code", "kind", "run_id", "stages"].map(|key| said[key].clone());
+    assert_eq!(found, [json!(3), json!("input"), json!("r1"), json!([])]);
     assert!(said["error"].as_str().unwrap().contains("no/such/file.jsonl"), "{said}");
-    assert_eq!(said["stages"], json!([]));
 
-    // A job that cannot be read is called by its file.
     let (run, said) = record(&["--set", "lsh.bands=0"]);
     assert_eq!(run.status.code(), Some(2));
     assert_eq!((&said["name"], &said["kind"]), (&"job".into(), &"job".into()));
@@ -134,9 +129,8 @@ fn the_record_is_a_file_of_a_failed_run() {
     let lines = std::fs::read_to_string(scene.path("in.jsonl")).unwrap();
     std::fs::write(scene.path("in.jsonl"), format!("{lines}\n{lines}")).unwrap();
     let (_, said) = record(&[]);
-    assert_eq!(said["kind"], "input");
-    assert_eq!(said["stages"][0]["name"], "sketches");
-    assert_eq!(said["stages"][0]["rows"], 40);
+    let first = &said["stages"][0];
+    assert_eq!(json!([said["kind"], first["name"], first["rows"]]), json!(["input", "sketches", 40]));
 }
 
 #[cfg(unix)]
@@ -152,8 +146,7 @@ fn an_interrupted_run_leaves_its_record_and_metrics() {
     assert_eq!(run.wait(DEADLINE).code(), Some(130), "{}", run.said());
     let record: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!((&record["kind"], &record["exit_code"]), (&"interrupted".into(), &130.into()));
-    let series = series(&std::fs::read_to_string(&metrics).unwrap());
-    assert_eq!(series["resemblance_run_exit_code{name=\"job\"}"], 130.0);
+    assert_eq!(series_of(&metrics)["resemblance_run_exit_code{name=\"job\"}"], 130.0);
 }
 
 #[test]
@@ -172,10 +165,9 @@ fn metrics_are_written_to_a_file() {
     let scene = scene(60);
     let file = scene.path("resemblance.prom");
     let metrics = ["--metrics", file.to_str().unwrap(), "--run-id", "r1"];
-    // The metrics of a failed run, which the next one replaces.
     run_job(&scene, &[&metrics[..], &["--set", "source.url=no/such"]].concat()).refused(3, &[]);
     run_job(&scene, &metrics).shown(&[]);
-    let written = series(&std::fs::read_to_string(&file).unwrap());
+    let written = series_of(&file);
     let manifest = manifest(&scene.path("out"));
     let label = "{name=\"job\"}";
     let counts = serde_json::to_value(&manifest.counts).unwrap();
@@ -206,7 +198,7 @@ fn metrics_are_written_to_a_file() {
     }
 
     run_job(&scene, &[&metrics[..], &["--set", "score.threshold=0.9"]].concat()).refused(2, &[]);
-    let written = series(&std::fs::read_to_string(&file).unwrap());
+    let written = series_of(&file);
     assert_eq!(written[&format!("resemblance_run_success{label}")], 0.0);
     assert_eq!(written[&format!("resemblance_run_exit_code{label}")], 2.0);
     assert!(!written.contains_key(&format!("resemblance_pairs{label}")));
@@ -294,11 +286,14 @@ fn nothing_half_written(scene: &Scene) {
     assert!(half.is_empty(), "{half:?}");
 }
 
-/// Every line of a log as the one JSON object that it must be.
 fn json_lines(ended: &Output) -> Vec<Value> {
     let line = |line: &str| serde_json::from_str::<Value>(line).ok().filter(Value::is_object);
     let object = |text: &str| line(text).unwrap_or_else(|| panic!("no JSON object: {text}"));
     stderr(ended).lines().map(object).collect()
+}
+
+fn series_of(file: &Path) -> BTreeMap<String, f64> {
+    series(&std::fs::read_to_string(file).unwrap())
 }
 
 /// Prometheus' text format as series -> value; each metric must appear once, with its help and its type first.

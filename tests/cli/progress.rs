@@ -2,15 +2,9 @@
 
 use crate::support::*;
 
-/// The log of a command that succeeds.
 fn said(arguments: &[&str], log: Option<&str>) -> String {
-    let mut command = resemblance();
-    command.env_remove("RESEMBLANCE_LOG");
-    if let Some(log) = log {
-        command.env("RESEMBLANCE_LOG", log);
-    }
-    let ended = command.args(arguments).assert().success();
-    stderr(ended.get_output())
+    let log = log.map(|log| ("RESEMBLANCE_LOG", log));
+    resemblance().envs(log).args(arguments).assert().warned(&[])
 }
 
 fn job_file(folder: &Path, format: &str, url: &Path) -> String {
@@ -121,29 +115,21 @@ fn the_time_of_the_whole_run_is_known_after_its_first_stage_or_from_its_forecast
     let job = job_file(folder.path(), "parquet", &folder.path().join("in.parquet"));
     let run = ["run", job.as_str(), "--overwrite", "--log-format", "json"];
     let lines = seconds_left(&said(&run, None));
-    let done: Vec<&Option<f64>> =
-        lines.iter().filter(|(message, _)| message == "done").map(|(_, left)| left).collect();
+    let of = |lines: &[(String, Option<f64>)], message: &str| -> Vec<Option<f64>> {
+        lines.iter().filter(|(of, _)| of == message).map(|(_, left)| *left).collect()
+    };
+    let done = of(&lines, "done");
     assert!(done.len() > 8 && done.iter().all(|left| left.is_some_and(|left| left >= 0.0)), "{lines:?}");
-    assert_eq!(done.last().unwrap(), &&Some(0.0));
+    assert_eq!(done.last(), Some(&Some(0.0)));
     // The first stage begins before anything was measured.
     assert_eq!(lines[0], ("begins".to_owned(), None));
     let lines = seconds_left(&said(&[&run[..], &["--forecast", "200"]].concat(), None));
-    let begins = lines.iter().filter(|(message, _)| message == "begins");
-    let begins: Vec<&Option<f64>> = begins.map(|(_, left)| left).collect();
+    let begins = of(&lines, "begins");
     // The steps of the forecast are not of the run, which they tell the seconds of.
     assert!(begins.len() > 10 && begins[..3].iter().all(|left| left.is_none()), "{lines:?}");
     assert!(begins[5..].iter().all(|left| left.is_some()), "{lines:?}");
     // A dataset is written after its run.
-    let lines = seconds_left(&said(
-        &[
-            "dedup",
-            &format!("{}/in.parquet", folder.path().display()),
-            "--to",
-            &format!("{}/to", folder.path().display()),
-            "--log-format",
-            "json",
-        ],
-        None,
-    ));
+    let [data, to] = ["in.parquet", "to"].map(|name| folder.path().join(name).display().to_string());
+    let lines = seconds_left(&said(&["dedup", &data, "--to", &to, "--log-format", "json"], None));
     assert!(lines.len() > 8 && lines.last().unwrap().1.is_none(), "{lines:?}");
 }

@@ -51,7 +51,6 @@ fn an_address_with_a_secret_is_not_repeated() {
         is_silent(&scene, &["run", job, "--set", set, "--log-format", "json"], 2);
     };
     for address in ADDRESSES {
-        // A plain value, a quoted one and one in a list.
         run(&format!("source.url={address}"));
         run(&format!("source.url={}", serde_json::to_string(address).unwrap()));
         run(&format!("output.url={address}"));
@@ -60,7 +59,6 @@ fn an_address_with_a_secret_is_not_repeated() {
     }
 }
 
-/// Keys that are not meant for addresses.
 #[test]
 fn misplaced_secrets_are_not_printed() {
     let (scene, job) = (scene(), "job.toml");
@@ -103,7 +101,6 @@ fn a_secret_in_the_job_file_is_not_repeated() {
     let (_, after) = after.split_once('\n').unwrap();
     for address in ADDRESSES {
         let quoted = serde_json::to_string(address).unwrap();
-        // Whole, unfinished, without quotes, under an unknown key, and escaped letter by letter.
         let escaped: String = address.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
         for line in [
             format!("url = {quoted}"),

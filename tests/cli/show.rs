@@ -54,7 +54,6 @@ fn texts_of_every_format_are_shown() {
         assert_eq!(shown.iter().map(ids).collect::<BTreeSet<_>>(), pairs(&output).into_keys().collect());
         for line in &shown {
             for (id, shown) in [("id_a", "text_a"), ("id_b", "text_b")] {
-                // A file's id is its name.
                 let id = text(line, id).trim_end_matches(".txt").to_owned();
                 let (_, written) = documents.iter().find(|document| document.0 == id).unwrap();
                 assert_eq!(&text(line, shown), written, "{id} of {}", format.name);
@@ -103,10 +102,8 @@ fn incomplete_passages_are_reported() {
     let folder = tempdir().unwrap();
     let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
     let (long, short) = (words(100_010), words(67_000));
-    let documents: Vec<Document> =
-        [("a", format!("{long} one two three")), ("b", format!("{long} four")), ("c", short)]
-            .map(|(id, text)| (id.to_owned(), text))
-            .to_vec();
+    let texts = [("a", format!("{long} one two three")), ("b", format!("{long} four")), ("c", short)];
+    let documents = texts.map(|(id, text)| (id.to_owned(), text));
     write_parquet(&folder.path().join("in.parquet"), &documents, 30);
     let output = folder.path().join("out");
     run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
@@ -246,7 +243,6 @@ fn missing_pairs_and_clusters_are_reported() {
     show(&output, &[]).shown(&["more pairs are not shown; --top"]);
 }
 
-/// Texts by `neighbors --show`: of a document of the output, and of a file.
 #[test]
 fn neighbors_are_shown_beside_the_document() {
     let folder = tempdir().unwrap();
@@ -273,9 +269,8 @@ fn neighbors_are_shown_beside_the_document() {
         let name = shown.lines().skip_while(|line| !line.starts_with("jaccard ")).nth(1).unwrap();
         assert!(name.starts_with(&arguments[1][..20.min(arguments[1].len())]), "{shown}");
     }
-    program!["neighbors", &output, "--id", &id, "--show", "2", "--json"]
-        .assert()
-        .refused(2, &["cannot be used with"]);
+    let both = program!["neighbors", &output, "--id", &id, "--show", "2", "--json"].assert();
+    both.refused(2, &["cannot be used with"]);
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
-    resemblance().arg("neighbors").arg(&output).args(["--id", &id, "--show"]).assert().code(3);
+    program!["neighbors", &output, "--id", &id, "--show"].assert().code(3);
 }

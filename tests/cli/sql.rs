@@ -2,7 +2,6 @@
 
 use crate::support::*;
 
-/// A finished output of 30 documents in `folder`.
 fn finished(folder: &Path) -> PathBuf {
     write_parquet(&folder.join("in.parquet"), &corpus(1, 30, 30), 100);
     let out = folder.join("out");
@@ -11,9 +10,7 @@ fn finished(folder: &Path) -> PathBuf {
 }
 
 fn sql(out: &Path) -> assert_cmd::Command {
-    let mut command = resemblance();
-    command.arg("sql").arg(out);
-    command
+    program!["sql", out]
 }
 
 #[test]
@@ -28,10 +25,7 @@ fn a_query_reads_the_tables_and_does_nothing_else() {
         format!("COPY (SELECT 1) TO '{copy}'"),
         format!("EXPLAIN ANALYZE COPY pairs TO '{copy}'"),
         format!("CREATE EXTERNAL TABLE x STORED AS PARQUET LOCATION '{input}'"),
-        format!(
-            "CREATE EXTERNAL TABLE x (id INT) STORED AS PARQUET LOCATION '{}'",
-            out.join("pairs").display()
-        ),
+        format!("CREATE EXTERNAL TABLE x (id INT) STORED AS PARQUET LOCATION '{}/pairs'", out.display()),
         "CREATE TABLE x AS SELECT 1".to_owned(),
         "CREATE VIEW x AS SELECT 1".to_owned(),
         "INSERT INTO pairs SELECT * FROM pairs".to_owned(),
@@ -48,13 +42,8 @@ fn a_query_reads_the_tables_and_does_nothing_else() {
         sql(&out).arg(query).assert().code(2).stdout("");
     }
     assert_eq!(files(folder.path()), there);
-    for query in [
-        "EXPLAIN SELECT * FROM pairs",
-        "SHOW TABLES",
-        "DESCRIBE pairs",
-        "WITH p AS (SELECT * FROM pairs) SELECT count(*) FROM p",
-        "VALUES (1)",
-    ] {
+    let with = "WITH p AS (SELECT * FROM pairs) SELECT count(*) FROM p";
+    for query in ["EXPLAIN SELECT * FROM pairs", "SHOW TABLES", "DESCRIBE pairs", with, "VALUES (1)"] {
         sql(&out).arg(query).assert().success();
     }
 }
@@ -79,22 +68,15 @@ fn a_flag_allows_writes() {
 fn queries_from_a_pipe_end_at_the_first_that_fails() {
     let folder = tempdir().unwrap();
     let out = finished(folder.path());
-    sql(&out)
-        .arg("--json")
-        .write_stdin("SELECT 1 AS first;\nSELECT nonsense\nFROM pairs;\nSELECT 3 AS third;\n")
-        .assert()
-        .stdout("{\"first\":1}\n")
-        .refused(2, &["nonsense"]);
+    let piped = |queries: &'static str| sql(&out).arg("--json").write_stdin(queries).assert();
+    let ended = piped("SELECT 1 AS first;\nSELECT nonsense\nFROM pairs;\nSELECT 3 AS third;\n");
+    ended.stdout("{\"first\":1}\n").refused(2, &["nonsense"]);
     // One that fails when it is run.
     sql(&out).write_stdin("SELECT 1 / (count(*) - 30) FROM documents;\n").assert().code(2);
     // The last needs no semicolon, and `\q` leaves before what follows.
-    sql(&out)
-        .arg("--json")
-        .write_stdin("\nSELECT count(*) AS n\nFROM documents;\n\nSELECT 2 AS n")
-        .assert()
-        .success()
-        .stdout("{\"n\":30}\n{\"n\":2}\n");
-    sql(&out).arg("--json").write_stdin("SELECT 1 AS n;\n\\q\nSELECT nonsense;\n").assert().success();
+    let ended = piped("\nSELECT count(*) AS n\nFROM documents;\n\nSELECT 2 AS n");
+    ended.success().stdout("{\"n\":30}\n{\"n\":2}\n");
+    piped("SELECT 1 AS n;\n\\q\nSELECT nonsense;\n").success();
     sql(&out).write_stdin("").assert().success().stdout("");
     sql(&out).write_stdin(b"SELECT '\xff';\n".to_vec()).assert().code(3);
 }

@@ -8,14 +8,12 @@ fn plain_command() -> Command {
     command
 }
 
-/// A job over these documents, whose output is `out`.
 fn job_file(documents: &[Document]) -> (Scene, String) {
     let scene = Scene::new(&[]).with_job("in.parquet", documents);
     let job = scene.text("job.toml");
     (scene, job)
 }
 
-/// The write end of a pipe that has no reader.
 fn closed_pipe() -> std::io::PipeWriter {
     std::io::pipe().unwrap().1
 }
@@ -30,20 +28,12 @@ fn full() -> std::fs::File {
 #[test]
 fn a_run_goes_on_when_its_log_cannot_be_written() {
     let (scene, job) = job_file(&corpus(1, 40, 30));
-    type Streams = (&'static str, fn(&mut Command));
+    type Streams = (&'static str, fn(&mut Command) -> &mut Command);
     let streams: [Streams; 4] = [
-        ("a full standard error", |c| {
-            c.stderr(full()).stdout(Stdio::null());
-        }),
-        ("a closed pipe", |c| {
-            c.stderr(closed_pipe()).stdout(Stdio::null());
-        }),
-        ("one closed pipe for both", |c| {
-            c.stderr(closed_pipe()).stdout(closed_pipe());
-        }),
-        ("no standard error", |c| {
-            c.stdout(Stdio::null());
-        }),
+        ("a full standard error", |c| c.stderr(full()).stdout(Stdio::null())),
+        ("a closed pipe", |c| c.stderr(closed_pipe()).stdout(Stdio::null())),
+        ("one closed pipe for both", |c| c.stderr(closed_pipe()).stdout(closed_pipe())),
+        ("no standard error", |c| c.stdout(Stdio::null())),
     ];
     for (n, (what, redirect)) in streams.into_iter().enumerate() {
         for (format, more) in [("text", "-v"), ("json", "-vv")] {
@@ -65,7 +55,6 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
             let set = format!("output.url={:?}", out.to_str().unwrap());
             assert_eq!(run(&set), Some(0), "{what}, {format}");
             assert_eq!(manifest(&out).counts.documents, 40, "{what}, {format}");
-            // A failed run has its own exit code.
             assert_eq!(run("score.threshold=2"), Some(2), "{what}, {format}");
             assert_eq!(run("source.url=nowhere.parquet"), Some(3), "{what}, {format}");
         }
@@ -80,13 +69,8 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
 fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
     let (scene, job) = job_file(&corpus(1, 40, 30));
     let out = scene.path("out");
-    let cases: [&[&str]; 4] = [
-        &["run", &job],
-        &["sql", out.to_str().unwrap(), "SELECT * FROM pairs"],
-        &["check", &job],
-        &["--help"],
-    ];
-    for arguments in cases {
+    let query = ["sql", out.to_str().unwrap(), "SELECT * FROM pairs"];
+    for arguments in [&["run", &job][..], &query, &["check", &job], &["--help"]] {
         plain_command().args(arguments).stdout(full()).output().unwrap().refused(3, &["standard output"]);
         assert!(out.join("manifest.json").exists());
         plain_command().args(arguments).stdout(closed_pipe()).output().unwrap().shown(&[]);
@@ -97,9 +81,7 @@ fn a_full_standard_output_is_an_error_and_a_closed_one_is_not() {
 const EVIL: [&str; 3] = ["a\u{1b}[31mred\u{7}", "b\nerror: forged\r\tx", "c\u{202e}gpj.exe\u{2066}\u{9b}0m"];
 
 fn evil_corpus() -> Vec<Document> {
-    EVIL.iter()
-        .map(|id| (id.to_string(), "one two three four five six seven eight nine".to_owned()))
-        .collect()
+    EVIL.map(|id| (id.to_owned(), "one two three four five six seven eight nine".to_owned())).to_vec()
 }
 
 /// Nothing on which a terminal acts, and no line that an id begins.
@@ -163,26 +145,18 @@ fn names_of_files_are_escaped_where_they_are_ids() {
     assert_harmless("standard error", &found.stderr);
 }
 
-/// Names of groups and jobs come from files of others.
 #[test]
 fn names_of_groups_and_jobs_do_not_act_on_a_terminal() {
-    let folder = tempdir().unwrap();
-    let path = folder.path().join("in.jsonl");
-    let line = |n: usize| {
-        let text = "one two three four five six seven";
-        json!({"id": format!("{n}"), "text": text, "shop": format!("\u{1b}[2J\u{9b}31m{}", n % 2)})
-            .to_string()
-            + "\n"
-    };
-    std::fs::write(&path, (0..6).map(line).collect::<String>()).unwrap();
-    let job = folder.path().join("job.toml");
-    let text = job_text_of("jsonl", &path, folder.path().join("out"));
-    let text = format!(
-        "name = \"a\\u001b[2J\\u009b31m\"\nalarms = {{ largest_cluster = 1, per = \"group\" }}\n{text}"
-    );
-    std::fs::write(&job, text).unwrap();
-    let job = job.to_str().unwrap();
-    let out = folder.path().join("out").display().to_string();
+    let scene = Scene::new(&[]);
+    let text = "one two three four five six seven";
+    let shop = |n: usize| format!("\u{1b}[2J\u{9b}31m{}", n % 2);
+    let line = |n: usize| json!({"id": n.to_string(), "text": text, "shop": shop(n)}).to_string() + "\n";
+    std::fs::write(scene.path("in.jsonl"), (0..6).map(line).collect::<String>()).unwrap();
+    let text = job_text_of("jsonl", scene.path("in.jsonl"), scene.path("out"));
+    let head = "name = \"a\\u001b[2J\\u009b31m\"\nalarms = { largest_cluster = 1, per = \"group\" }\n";
+    std::fs::write(scene.path("job.toml"), head.to_owned() + &text).unwrap();
+    let (job, out) = (scene.text("job.toml"), scene.text("out"));
+    let job = job.as_str();
     let group = ["--set", "source.group=shop"];
     for (arguments, is_json) in [
         (vec!["run", job, "--log-format", "json", "-vv"], false),

@@ -54,33 +54,30 @@ fn chained(count: usize) -> Vec<Document> {
     let word = |n: usize| format!("w{n}");
     let window = |i: usize| (8 * i..8 * i + 40).map(word).collect::<Vec<_>>().join(" ");
     let mut documents: Vec<_> = (0..count).map(|i| (format!("d{i:04}"), window(i))).collect();
-    // And others next to it, with copies.
     documents.extend(corpus(5, 20, 30).into_iter().map(|(id, text)| (format!("x{id}"), text)));
     documents
 }
 
-struct Scene {
-    folder: TempDir,
+struct Chained {
+    scene: Scene,
 }
 
-impl Scene {
+has_a_scene!(Chained);
+
+impl Chained {
     fn new() -> Self {
-        let folder = tempdir().unwrap();
-        write_parquet(&folder.path().join("in.parquet"), &chained(50), 50);
-        Self { folder }
+        let scene = Scene::new(&[]);
+        scene.write("in.parquet", &chained(50));
+        Self { scene }
     }
 
     fn output(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn job(&self, output: &Path) -> Job {
-        job(&self.folder.path().join("in.parquet"), output, &["engine.threads=1"])
+        self.path(name)
     }
 
     /// Runs with `room` bytes for the union-find until the engine's `at`th plan.
     fn run(&self, name: &str, room: usize, at: usize) {
-        let job = self.job(&self.output(name));
+        let job = self.scene.job("in.parquet", name, &["engine.threads=1"]);
         let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
         let (engine, pool) = Refusing::around(engine, room);
         let (ended, failed) = run_until_on(Box::new(engine), &job, OnExisting::Fail, at);
@@ -107,10 +104,8 @@ impl Scene {
     }
 }
 
-/// Room for any union-find.
 const ALL: usize = usize::MAX / 2;
 
-/// The stages of rounds among `stages`.
 fn stars(stages: &[String]) -> Vec<&str> {
     stages.iter().map(String::as_str).filter(|stage| stage.contains("_star_")).collect()
 }
@@ -119,7 +114,7 @@ fn stars(stages: &[String]) -> Vec<&str> {
 /// other table. A run that is stopped in any round continues there, and keeps no more than that round.
 #[test]
 fn components_beyond_memory_are_the_same_and_resume_between_rounds() {
-    let scene = Scene::new();
+    let scene = Chained::new();
     scene.run("held", ALL, usize::MAX);
     let expected = tables(&scene.output("held"));
     assert_eq!(stars(&scene.stages("held")), [""; 0]);
@@ -137,7 +132,6 @@ fn components_beyond_memory_are_the_same_and_resume_between_rounds() {
 
     // The longest shortest way is what makes rounds: of 50 nodes in a row, whose log2 is 5.6.
     assert!(rounds <= 12, "{stages:?}");
-    // Each of these stages is one plan.
     let plan_of = |stage: &str| stages.iter().position(|name| name == stage).unwrap();
     let last = format!("small_star_{rounds}");
     for (stage, there, taken_up) in [
@@ -162,7 +156,7 @@ fn components_beyond_memory_are_the_same_and_resume_between_rounds() {
 /// memory than the one before has no use for them.
 #[test]
 fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
-    let scene = Scene::new();
+    let scene = Chained::new();
     scene.run("held", ALL, usize::MAX);
     let expected = tables(&scene.output("held"));
     scene.run("beyond", 0, usize::MAX);

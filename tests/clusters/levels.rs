@@ -52,19 +52,19 @@ fn job_of(source: &Path, output: &Path, more: &[&str]) -> Job {
     job(source, output, &[&["score.threshold=0.5", "output.max_expand=0", &thresholds], more].concat())
 }
 
-/// Writes pairs as another program may.
 fn write_pairs(path: &Path, pairs: &[(&str, &str, f64)]) {
-    let column = |at: usize| -> ArrayRef {
-        Arc::new(StringArray::from_iter_values(
-            pairs.iter().map(|pair| if at == 0 { pair.0 } else { pair.1 }),
-        ))
-    };
+    let a: ArrayRef = Arc::new(StringArray::from_iter_values(pairs.iter().map(|pair| pair.0)));
+    let b: ArrayRef = Arc::new(StringArray::from_iter_values(pairs.iter().map(|pair| pair.1)));
     let scores: ArrayRef = Arc::new(Float64Array::from_iter_values(pairs.iter().map(|pair| pair.2)));
-    write_batch(
-        path,
-        &RecordBatch::try_from_iter([("id_a", column(0)), ("id_b", column(1)), ("score", scores)]).unwrap(),
-        3,
-    );
+    write_table(path, vec![("id_a", a), ("id_b", b), ("score", scores)]);
+}
+
+fn write_table(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 3);
+}
+
+fn cluster(pairs: &Path, to: &Path, method: &str, more: &[&str]) -> Assert {
+    program!["cluster", pairs, "--to", to, "--method", method].args(more).assert()
 }
 
 #[test]
@@ -93,19 +93,7 @@ fn anybodys_pairs_become_clusters() {
         ),
     ] {
         let to = path(&format!("{method}.parquet"));
-        let counts = program![
-            "cluster",
-            path("pairs.parquet"),
-            "--to",
-            &to,
-            "--threshold",
-            "0.8",
-            "--method",
-            method,
-            "--json"
-        ]
-        .assert()
-        .json();
+        let counts = cluster(&path("pairs.parquet"), &to, method, &["--threshold", "0.8", "--json"]).json();
         let clusters = expected.iter().map(|row| row.1).collect::<BTreeSet<_>>().len();
         assert_eq!(counts, json!({ "clusters": clusters, "documents": 6 }));
         let batch = parquet(&to);
@@ -115,7 +103,6 @@ fn anybodys_pairs_become_clusters() {
             expected.map(|(id, of, size)| (id.to_owned(), (of.to_owned(), size, id == of))).into();
         assert_eq!(read(&batch), expected, "{method}");
     }
-    // Nothing is written over.
     program!["cluster", path("pairs.parquet"), "--to", path("components.parquet")].assert().code(2);
 }
 
@@ -130,20 +117,8 @@ fn pairs_of_an_output_become_the_clusters_of_its_levels() {
         run(&job_of(&path("in.parquet"), &output, &[keep, &format!("clusters.method={method}")])).unwrap();
         for (threshold, level) in levels(&output) {
             let to = path(&format!("{method}-{threshold}.parquet"));
-            program![
-                "cluster",
-                output.join("pairs"),
-                "--to",
-                &to,
-                "--score",
-                "jaccard",
-                "--method",
-                method,
-                "--threshold",
-                &threshold.to_string()
-            ]
-            .assert()
-            .success();
+            let more = ["--score", "jaccard", "--threshold", &threshold.to_string()];
+            cluster(&output.join("pairs"), &to, method, &more).success();
             assert_eq!(read(&parquet(&to)), level, "{method} {threshold}");
         }
     }
@@ -156,8 +131,7 @@ fn numeric_ids_stay_numbers_and_wrong_pairs_are_an_error() {
     let numbers_of = |values: Vec<Option<i64>>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
     let scores: ArrayRef = Arc::new(Float64Array::from(vec![0.9, 0.9]));
     let (a, b) = (numbers_of(vec![Some(10), Some(9)]), numbers_of(vec![Some(9), Some(100)]));
-    let batch = RecordBatch::try_from_iter([("l", a.clone()), ("r", b), ("s", scores.clone())]).unwrap();
-    write_batch(&path("numbers.parquet"), &batch, 10);
+    write_table(&path("numbers.parquet"), vec![("l", a.clone()), ("r", b), ("s", scores.clone())]);
     let cluster = |pairs: &str, more: &[&str]| {
         program!["cluster", path(pairs), "--to", path(&format!("{pairs}.out"))].args(more).assert()
     };
@@ -166,21 +140,14 @@ fn numeric_ids_stay_numbers_and_wrong_pairs_are_an_error() {
     assert_eq!(numbers(&written, "id"), [9, 10, 100]);
     assert_eq!(numbers(&written, "cluster_id"), [9, 9, 9]);
 
-    let gap = RecordBatch::try_from_iter([
-        ("id_a", a.clone()),
-        ("id_b", numbers_of(vec![None, Some(1)])),
-        ("score", scores.clone()),
-    ]);
-    write_batch(&path("gap.parquet"), &gap.unwrap(), 10);
+    let write = |name: &str, b: ArrayRef, scores: ArrayRef| {
+        write_table(&path(name), vec![("id_a", a.clone()), ("id_b", b), ("score", scores)]);
+    };
+    write("gap.parquet", numbers_of(vec![None, Some(1)]), scores.clone());
     // The sign of NaN decides whether the engine orders it before or behind all numbers.
-    for (name, score) in [("nan.parquet", f64::NAN), ("minus.parquet", -f64::NAN)] {
-        let scores: ArrayRef = Arc::new(Float64Array::from(vec![0.9, score]));
-        let batch = RecordBatch::try_from_iter([("id_a", a.clone()), ("id_b", a.clone()), ("score", scores)]);
-        write_batch(&path(name), &batch.unwrap(), 10);
-    }
-    let texts: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
-    let mixed = RecordBatch::try_from_iter([("id_a", a), ("id_b", texts), ("score", scores)]).unwrap();
-    write_batch(&path("mixed.parquet"), &mixed, 10);
+    write("nan.parquet", a.clone(), Arc::new(Float64Array::from(vec![0.9, f64::NAN])));
+    write("minus.parquet", a.clone(), Arc::new(Float64Array::from(vec![0.9, -f64::NAN])));
+    write("mixed.parquet", Arc::new(StringArray::from(vec!["a", "b"])), scores);
     for (pairs, more, code, part) in [
         ("numbers.parquet", &["--to", "x"][..], 2, "cannot be used multiple times"),
         ("gap.parquet", &[], 3, "1 row without an id or a score"),

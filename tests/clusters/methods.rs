@@ -19,9 +19,8 @@ fn representatives_need_reference_outputs_that_have_them_too() {
     let representatives = made("representatives", "first.parquet", &[method]);
     let refused = |sets: &[&str], said: &str| {
         std::fs::write(path("job.toml"), job_text(path("second.parquet"), path("refused"))).unwrap();
-        let mut command = resemblance();
-        command.arg("run").arg(path("job.toml")).args(sets.iter().flat_map(|set| ["--set", set]));
-        command.assert().refused(2, &[said]);
+        let sets = sets.iter().flat_map(|set| ["--set", set]);
+        program!["run", path("job.toml")].args(sets).assert().refused(2, &[said]);
         assert!(!path("refused").exists());
     };
     refused(&[&components, method], "another clusters.method or clusters.keep");

@@ -9,9 +9,8 @@ use crate::support::*;
 #[test]
 fn documents_are_ordered_by_columns_of_one_kind() {
     let path = paths();
-    let text = "one two three four five six seven eight nine ten";
     let write = |name: &str, ids: [&str; 2], years: ArrayRef| {
-        let documents = ids.map(|id| (id.to_owned(), text.to_owned()));
+        let documents = ids.map(|id| (id.to_owned(), SAME.to_owned()));
         write_columns(&path(name), &documents, vec![("year", years)], 30);
     };
     write("texts.parquet", ["a", "b"], Arc::new(StringArray::from(vec!["9", "10"])));
@@ -44,19 +43,14 @@ fn documents_are_ordered_by_columns_of_one_kind() {
 #[test]
 fn the_first_wanted_document_of_a_second_source_represents_a_cluster() {
     let path = paths();
-    let text = "one two three four five six seven eight nine ten";
-    let longer = format!("{text} eleven");
+    let longer = format!("{SAME} eleven");
     let write = |name: &str, ids: [&str; 2], texts: [&str; 2], years: [i64; 2]| {
         let documents = [0, 1].map(|at| (ids[at].to_owned(), texts[at].to_owned()));
-        write_columns(
-            &path(name),
-            &documents,
-            vec![("year", Arc::new(Int64Array::from(years.to_vec())))],
-            40,
-        );
+        let years = Arc::new(Int64Array::from(years.to_vec()));
+        write_columns(&path(name), &documents, vec![("year", years)], 40);
     };
-    write("own.parquet", ["a", "b"], [text, text], [2005, 1999]);
-    write("reference.parquet", ["y", "x"], [text, &longer], [7, 8]);
+    write("own.parquet", ["a", "b"], [SAME, SAME], [2005, 1999]);
+    write("reference.parquet", ["y", "x"], [SAME, &longer], [7, 8]);
     let source = second_source(path("reference.parquet"), "");
     for (keep, expected) in [
         ("['year']", "x"),
@@ -105,10 +99,19 @@ fn copies_in(format: &str, folder: &Path, name: &str, values: &[&str]) {
     }
 }
 
-/// A job over these copies.
 fn over_copies(format: &str, folder: &Path, sets: &[&str]) -> Job {
     let text = job_text_of(format, folder.join("in"), folder.join("out"));
+    std::fs::write(folder.join("job.toml"), &text).unwrap();
     resolve(&text, sets).unwrap()
+}
+
+/// Runs a job over copies with these values of the column `n`, which the documents carry.
+fn run_over(format: &str, values: &[&str], keep: &str) -> (TempDir, resemblance::error::Result<Outcome>) {
+    let folder = tempdir().unwrap();
+    copies_in(format, folder.path(), "n", values);
+    let keep = format!("clusters.keep=['{keep}']");
+    let ran = run(&over_copies(format, folder.path(), &["source.columns=['n']", &keep]));
+    (folder, ran)
 }
 
 #[test]
@@ -126,10 +129,8 @@ fn numbers_are_ordered_as_numbers_in_every_format() {
             if format != "jsonl" && values.contains(&"null") {
                 continue;
             }
-            let folder = tempdir().unwrap();
-            copies_in(format, folder.path(), "n", values);
-            let keep = format!("clusters.keep=['{keep}']");
-            run(&over_copies(format, folder.path(), &["source.columns=['n']", &keep])).unwrap();
+            let (folder, ran) = run_over(format, values, keep);
+            ran.unwrap();
             assert_eq!(kept(&folder.path().join("out")), [expected], "{format} {values:?} {keep}");
         }
     }
@@ -138,17 +139,9 @@ fn numbers_are_ordered_as_numbers_in_every_format() {
 #[test]
 fn numbers_and_texts_have_no_common_order() {
     for (format, values) in [("jsonl", ["9", "\"n/a\""]), ("csv", ["9", "n/a"]), ("parquet", ["9", "none"])] {
-        let folder = tempdir().unwrap();
-        copies_in(format, folder.path(), "n", &values);
-        let of = |keep: &str| over_copies(format, folder.path(), &["source.columns=['n']", keep]);
-        let error = run(&of("clusters.keep=['n desc']")).unwrap_err();
-        let said = error.to_string();
-        assert_eq!(error.kind(), Kind::Input, "{format}: {said}");
-        let text = values[1].trim_matches('"');
-        assert!(said.contains("`n`"), "{said}");
-        assert!(said.contains("9 and"), "{said}");
-        assert!(said.contains(&format!("{text:?}")), "{said}");
-        assert!(run(&of("clusters.keep=['n in (n/a)']")).is_ok(), "{format}");
+        let text = format!("{:?}", values[1].trim_matches('"'));
+        fails(run_over(format, &values, "n desc").1, Kind::Input, &["`n`", "9 and", &text]);
+        assert!(run_over(format, &values, "n in (n/a)").1.is_ok(), "{format}");
     }
 }
 
@@ -164,15 +157,8 @@ fn dates_and_numbers_whose_order_as_texts_is_wrong_are_refused() {
         (["2026-04-17", "2026-04-17T09:30:00Z"], false),
         (["1.2.3", "may 5 people"], false),
     ] {
-        let folder = tempdir().unwrap();
-        copies_in(
-            "jsonl",
-            folder.path(),
-            "n",
-            &values.map(|value| format!("{value:?}")).each_ref().map(String::as_str),
-        );
-        let ran =
-            run(&over_copies("jsonl", folder.path(), &["source.columns=['n']", "clusters.keep=['n desc']"]));
+        let quoted = values.map(|value| format!("{value:?}"));
+        let (_folder, ran) = run_over("jsonl", &quoted.each_ref().map(String::as_str), "n desc");
         let said = ran.err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said.contains("`n`") && said.contains("2026-04-17"), is_refused, "{values:?}: {said}");
     }
@@ -267,8 +253,7 @@ fn a_name_without_brackets_is_the_column_of_that_name_if_there_is_one() {
 fn an_order_that_decides_nothing_is_reported() {
     let folder = tempdir().unwrap();
     copies_in("csv", folder.path(), "n", &["7", "7", "nan"]);
-    let text = job_text_of("csv", folder.path().join("in"), folder.path().join("out"));
-    std::fs::write(folder.path().join("job.toml"), text).unwrap();
+    over_copies("csv", folder.path(), &[]);
     for (keep, expected) in [
         (
             "n desc",
@@ -293,11 +278,9 @@ fn check_says_how_columns_are_read() {
     ] {
         let folder = tempdir().unwrap();
         copies_in("jsonl", folder.path(), "n", &values);
-        let text = job_text_of("jsonl", folder.path().join("in"), folder.path().join("out"));
-        std::fs::write(folder.path().join("job.toml"), text).unwrap();
-        let mut command = resemblance();
-        command.current_dir(folder.path()).args(["check", "job.toml", "--set", "source.columns=['n']"]);
-        let said = command.assert().shown(&[]);
+        over_copies("jsonl", folder.path(), &[]);
+        let mut command = program!["check", "job.toml", "--set", "source.columns=['n']"];
+        let said = command.current_dir(folder.path()).assert().shown(&[]);
         assert!(said.lines().any(|line| line == expected), "{said}");
     }
 }

@@ -10,13 +10,15 @@ use crate::support::*;
 type PairOfIds = (String, String);
 
 /// A corpus of two languages with its output.
-struct Scene {
-    folder: TempDir,
+struct Audited {
+    scene: Scene,
     documents: Vec<Document>,
     groups: BTreeMap<String, String>,
 }
 
-impl Scene {
+has_a_scene!(Audited);
+
+impl Audited {
     /// Documents in chains, and thirty of one large cluster.
     fn new(seed: u64, count: usize, sets: &[&str]) -> Self {
         let mut documents = corpus(seed, count, 30);
@@ -26,29 +28,21 @@ impl Scene {
     }
 
     fn of(documents: Vec<Document>, sets: &[&str]) -> Self {
-        let folder = tempdir().unwrap();
+        let scene = Scene::new(&[]);
         let group = |at: usize| if at.is_multiple_of(3) { "=de" } else { "en" };
         let groups = Arc::new(StringArray::from_iter_values((0..documents.len()).map(group)));
-        let input = folder.path().join("in.parquet");
-        write_columns(&input, &documents, vec![("lang", groups)], 100);
-        run(&job(&input, &folder.path().join("out"), sets)).unwrap();
+        write_columns(&scene.path("in.parquet"), &documents, vec![("lang", groups)], 100);
+        scene.run("in.parquet", "out", sets);
         let of = |(at, document): (usize, &Document)| (document.0.clone(), group(at).to_owned());
         let groups = documents.iter().enumerate().map(of).collect();
-        Self { folder, documents, groups }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        Self { scene, documents, groups }
     }
 
     fn draw(&self, pairs: usize, seed: u64, threads: usize) -> Pack {
-        let url = self.path("out").display().to_string();
-        let session =
-            session::session(&EngineSettings { threads, ..EngineSettings::local(1 << 30) }).unwrap();
-        block_on(audit(&session, &url, &AuditSettings { pairs, seed, places: Vec::new() })).unwrap()
+        let settings = AuditSettings { pairs, seed, places: Vec::new() };
+        block_on(audit(&on(threads), &self.text("out"), &settings)).unwrap()
     }
 
-    /// The result of labels for these pairs.
     fn judge<'a>(
         &self,
         rows: impl IntoIterator<Item = &'a AuditedPair>,
@@ -58,10 +52,7 @@ impl Scene {
         let lines: String = rows.into_iter().map(|row| format!("{},{}\n", row.key, word(row))).collect();
         let file = self.path("labels.csv");
         std::fs::write(&file, format!("key,label\n{lines}")).unwrap();
-        let session =
-            session::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
-        let url = self.path("out").display().to_string();
-        block_on(judge(&session, &url, file.to_str().unwrap())).unwrap()
+        block_on(judge(&on(2), &self.text("out"), file.to_str().unwrap())).unwrap()
     }
 
     fn sets(&self) -> BTreeMap<&str, BTreeSet<String>> {
@@ -121,6 +112,10 @@ impl Scene {
     }
 }
 
+fn on(threads: usize) -> SessionContext {
+    session::session(&EngineSettings { threads, ..EngineSettings::local(1 << 30) }).unwrap()
+}
+
 fn ends(row: &AuditedPair) -> PairOfIds {
     (row.id_a.to_string(), row.id_b.to_string())
 }
@@ -135,7 +130,7 @@ fn sizes(strata: &BTreeMap<PairOfIds, (String, f64)>) -> BTreeMap<&str, usize> {
 #[test]
 fn strata_and_weights_equal_plain_code() {
     for (seed, sets) in [(1, &["source.group=lang"][..]), (2, &[])] {
-        let scene = Scene::new(seed, 400, sets);
+        let scene = Audited::new(seed, 400, sets);
         let strata = scene.strata(!sets.is_empty());
         let sizes = sizes(&strata);
         let expected = if sets.is_empty() { 5 } else { 7 };
@@ -172,7 +167,7 @@ fn strata_and_weights_equal_plain_code() {
 
 #[test]
 fn the_seed_decides_for_any_threads() {
-    let scene = Scene::new(3, 300, &[]);
+    let scene = Audited::new(3, 300, &[]);
     let rows = scene.draw(60, 7, 1).rows;
     for threads in [2, 5] {
         assert_eq!(scene.draw(60, 7, threads).rows, rows);
@@ -197,7 +192,7 @@ fn truth<'a>(pairs: impl Iterator<Item = (&'a PairOfIds, &'a (String, f64))>) ->
 
 #[test]
 fn labels_of_all_pairs_are_the_truth() {
-    let scene = Scene::new(4, 200, &["source.group=lang"]);
+    let scene = Audited::new(4, 200, &["source.group=lang"]);
     let strata = scene.strata(true);
     let pack = scene.draw(100_000, 1, 2);
     assert_eq!(pack.rows.len(), strata.len());
@@ -224,7 +219,7 @@ fn labels_of_all_pairs_are_the_truth() {
 
 #[test]
 fn intervals_hold_the_truth_for_most_seeds() {
-    let scene = Scene::new(5, 300, &["source.group=lang"]);
+    let scene = Audited::new(5, 300, &["source.group=lang"]);
     let strata = scene.strata(true);
     let found = || strata.iter().filter(|(_, (stratum, _))| stratum != "chained");
     let reach = |least: f64| found().filter(move |(_, (_, jaccard))| *jaccard >= least);
@@ -257,16 +252,13 @@ fn printed(output: &Path, arguments: &[&str]) -> Value {
 
 #[test]
 fn the_files_of_a_pack_are_filled_and_read_back() {
-    let scene = Scene::new(6, 200, &[]);
+    let scene = Audited::new(6, 200, &[]);
     let output = scene.path("out");
     let folder = scene.path("pack").display().to_string();
     let drawn = printed(&output, &["--audit", "50", "--to", &folder, "--seed", "3"]);
     let rows = scene.draw(50, 3, 2).rows;
     assert_eq!((&drawn["drawn"], drawn["files"].as_array().unwrap().len()), (&50.into(), 3));
-    // The three files have the same rows.
-    let file = std::fs::File::open(scene.path("pack/audit.parquet")).unwrap();
-    let mut reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-    let batch = reader.next().unwrap().unwrap();
+    let batch = parquet(&scene.path("pack/audit.parquet"));
     let keys: Vec<String> = rows.iter().map(|row| row.key.clone()).collect();
     assert_eq!((strings(&batch, "key"), batch.num_rows()), (keys.clone(), 50));
     assert_eq!(strings(&batch, "text_b"), rows.iter().map(|row| row.text_b.clone()).collect::<Vec<_>>());
@@ -284,35 +276,32 @@ fn the_files_of_a_pack_are_filled_and_read_back() {
         writer.write_record(row).unwrap();
     }
     writer.flush().unwrap();
-    let filled = scene.path("filled.csv").display().to_string();
-    let judged = printed(&output, &["--labels", &filled]);
+    let judged = printed(&output, &["--labels", &scene.text("filled.csv")]);
     let counts = ["rows", "judged", "yes", "unsure", "missing"].map(|name| judged[name].as_u64().unwrap());
     assert_eq!(counts, [50, 17, 8, 8, 25]);
     assert!(judged["all"]["low"].as_f64().unwrap() < judged["all"]["high"].as_f64().unwrap());
-    // A program fills the Parquet file.
     let labels = (0..50).map(|row| (row % 5 > 0).then_some(row % 2 == 0));
     let labels: ArrayRef = Arc::new(labels.collect::<arrow::array::BooleanArray>());
     let columns = ["id_b", "id_a"].map(|name| (name, batch.column_by_name(name).unwrap().clone()));
     let columns = columns.into_iter().chain([("label", labels)]);
     let labelled = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, of)| (name, of, true)));
     write_batch(&scene.path("labels.parquet"), &labelled.unwrap(), 20);
-    let file = scene.path("labels.parquet").display().to_string();
+    let file = scene.text("labels.parquet");
     let judged = printed(&output, &["--labels", &file]);
     assert_eq!((&judged["judged"], &judged["missing"], &judged["yes"]), (&40.into(), &10.into(), &20.into()));
-    program!["evaluate", &output, "--labels", &file]
-        .assert()
-        .shown(&["near_threshold", "10 without a label"]);
-    // The report has them too.
+    let text = program!["evaluate", &output, "--labels", &file].assert();
+    text.shown(&["near_threshold", "10 without a label"]);
     let page = scene.path("report.html");
     program!["report", &output, "--labels", &file, "--to", &page].assert().success();
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("What was judged"));
-    assert!(page.contains("True duplicates among the pairs at a threshold"));
+    for part in ["What was judged", "True duplicates among the pairs at a threshold"] {
+        assert!(page.contains(part), "{part}");
+    }
 }
 
 #[test]
 fn wrong_labels_are_named_with_their_rows() {
-    let scene = Scene::new(7, 100, &[]);
+    let scene = Audited::new(7, 100, &[]);
     let output = scene.path("out");
     let key = &scene.draw(20, 1, 2).rows[0].key;
     let refused = |labels: &str, code: i32, hint: &str| {
@@ -339,8 +328,7 @@ fn wrong_labels_are_named_with_their_rows() {
 
 const HOSTILE: &str = "<script>document.title = 'owned'</script>\u{202e}\" onload=\"x\u{0}";
 
-/// Documents whose ids and texts try to act.
-fn hostile() -> Scene {
+fn hostile() -> Audited {
     let text = (0..30).map(|word| format!("w{word}")).collect::<Vec<_>>().join(" ");
     let documents: Vec<Document> = vec![
         (format!("a{HOSTILE}"), format!("{HOSTILE} {text}")),
@@ -349,7 +337,7 @@ fn hostile() -> Scene {
         ("long".into(), format!("{text} {}", "y".repeat(1 << 20))),
         ("i".repeat(5_000), text),
     ];
-    Scene::of(documents, &["source.group=lang"])
+    Audited::of(documents, &["source.group=lang"])
 }
 
 #[test]

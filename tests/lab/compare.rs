@@ -4,7 +4,11 @@ use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
 
 use crate::support::*;
 
-fn compared(
+fn compared(job: &Job, documents: &[usize], repeat: usize) -> resemblance::error::Result<Comparison> {
+    compared_under(job, documents, repeat, &RunControl::detached())
+}
+
+fn compared_under(
     job: &Job,
     documents: &[usize],
     repeat: usize,
@@ -35,7 +39,7 @@ fn every_way_finds_the_expected_pairs() {
             let by = format!("score.by={by}");
             job(&path("in.parquet"), &path(out), &[&[by.as_str()], sets].concat())
         };
-        let found = compared(&job_of("unused", &[]), &[150, 40], 2, &RunControl::detached()).unwrap();
+        let found = compared(&job_of("unused", &[]), &[150, 40], 2).unwrap();
         assert_eq!(found.samples.iter().map(|s| s.documents).collect::<Vec<_>>(), [40, 150]);
         for sample in &found.samples {
             let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
@@ -66,7 +70,6 @@ fn every_way_finds_the_expected_pairs() {
     }
 }
 
-/// Documents in groups, by their places.
 const SHOPS: [&str; 3] = ["north", "south", "east"];
 
 fn write_grouped(path: &Path, documents: &[Document]) {
@@ -98,7 +101,6 @@ fn counted(own: &[Document], known: &[Document], most: usize, compare: &str, wit
     count
 }
 
-/// Groups and known documents decide what is compared, as they do in a run.
 #[test]
 fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
     let path = paths();
@@ -132,7 +134,7 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
         let known = if against.is_some() { known } else { &[] };
         let of_job = job(&path("own.parquet"), &path("out"), &sets);
         let expected = |most| counted(own, known, most, compare, pairs != "new-old");
-        let found = compared(&of_job, &[20, 100], 1, &RunControl::detached()).unwrap();
+        let found = compared(&of_job, &[20, 100], 1).unwrap();
         for (sample, most) in found.samples.iter().zip([20, 90]) {
             let most = if against.is_some() && most > 20 { 100 } else { most };
             let [exact, signatures, lsh] = &sample.methods[..] else { panic!("{:?}", sample.methods) };
@@ -154,7 +156,6 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
     }
 }
 
-/// Ids that are known are what the job says: an error, or one of both documents is left out.
 #[test]
 fn ids_that_are_known_are_an_error_or_left_out() {
     let path = paths();
@@ -170,7 +171,7 @@ fn ids_that_are_known_are_an_error_or_left_out() {
         let same_id = format!("against.same_id={same_id}");
         let sets = [output.as_str(), &same_id, "lsh.bands=128", "lsh.rows=1"];
         let of_job = job(&path("own.parquet"), &path("out"), &sets);
-        let found = compared(&of_job, &[100], 1, &RunControl::detached());
+        let found = compared(&of_job, &[100], 1);
         found.map(|found| (found.samples[0].methods[0].pairs, found.samples[0].methods[2].pairs))
     };
     fails(found("error"), Kind::Input, &["`d00040`", "same_id"]);
@@ -199,7 +200,7 @@ fn a_sample_is_the_first_documents_that_can_be_compared() {
     let urls =
         format!("source.url=[{:?}, {:?}]", folder.path().join("b.jsonl"), folder.path().join("a.jsonl"));
     let job = job(folder.path(), &folder.path().join("out"), &["source.format=jsonl", &urls]);
-    let found = compared(&job, &[10, 45, 100], 1, &RunControl::detached()).unwrap();
+    let found = compared(&job, &[10, 45, 100], 1).unwrap();
     let pairs: Vec<_> = found.samples.iter().map(|s| (s.documents, s.methods[0].pairs)).collect();
     let exact = |n: usize| (n, exact_pairs(&documents[..n], 3, 0.5).len() as u64);
     assert_eq!(pairs, [exact(10), exact(45), exact(60)]);
@@ -214,9 +215,8 @@ fn duplicate_ids_are_an_error_or_rejects() {
     documents[5].0 = documents[3].0.clone();
     write_parquet(&path("in.parquet"), &documents, 64);
     let job_of = |sets: &[&str]| job(&path("in.parquet"), &path("out"), sets);
-    fails(compared(&job_of(&[]), &[10], 1, &RunControl::detached()), Kind::Input, &["d00003"]);
-    let found =
-        compared(&job_of(&["source.duplicate_ids=reject"]), &[10], 1, &RunControl::detached()).unwrap();
+    fails(compared(&job_of(&[]), &[10], 1), Kind::Input, &["d00003"]);
+    let found = compared(&job_of(&["source.duplicate_ids=reject"]), &[10], 1).unwrap();
     documents.remove(5);
     assert_eq!(found.samples[0].methods[0].pairs, exact_pairs(&documents[..10], 3, 0.5).len() as u64);
 }
@@ -228,7 +228,7 @@ fn a_comparison_can_be_stopped() {
     let control = RunControl::detached();
     control.stop.cancel();
     let job = job(&path("in.parquet"), &path("out"), &[]);
-    assert_eq!(compared(&job, &[10], 1, &control).unwrap_err().kind(), Kind::Interrupted);
+    assert_eq!(compared_under(&job, &[10], 1, &control).unwrap_err().kind(), Kind::Interrupted);
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     ]);
     let record = call(&["--json"]).json();
     assert_eq!(record["samples"][1]["documents"], 60);
-    assert_eq!(record["samples"][0]["methods"][0]["method"], "exact");
-    assert_eq!(record["samples"][0]["methods"][0]["recall"], 1.0);
+    let first = &record["samples"][0]["methods"][0];
+    assert_eq!((&first["method"], &first["recall"]), (&json!("exact"), &json!(1.0)));
     assert_eq!(record["whole"]["fastest"][0]["documents"], 20);
     assert_eq!(record["search"]["fastest"][0]["documents"], 20);
     stand_alone(&plots, &["compare.html", "compare.svg", "compare-search.svg"]);
@@ -295,7 +295,6 @@ fn pages_need_a_folder_and_a_comparison_needs_documents() {
     std::fs::write(folder.path().join("file"), "").unwrap();
     let inside = folder.path().join("file/plots");
     program!["compare", &job, "--plots", &inside].assert().refused(3, &["--plots"]);
-    program!["compare", &job, "--set", "shingle.size=100"]
-        .assert()
-        .refused(3, &["no document that can be compared"]);
+    let ran = program!["compare", &job, "--set", "shingle.size=100"].assert();
+    ran.refused(3, &["no document that can be compared"]);
 }

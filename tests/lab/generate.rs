@@ -6,7 +6,6 @@ use crate::support::*;
 
 type Pair = (String, String);
 
-/// The planted pairs of a file: (id_a, id_b) -> (kind, jaccard).
 fn truth(path: &Path) -> BTreeMap<Pair, (String, f64)> {
     cells(path, &["id_a", "id_b", "kind", "jaccard", "size"])
         .into_iter()
@@ -33,24 +32,9 @@ fn similar(truth: &BTreeMap<Pair, (String, f64)>, threshold: f64) -> BTreeMap<Pa
 fn the_job_finds_planted_pairs() {
     let path = paths();
     let (corpus, planted) = (path("corpus.parquet"), path("truth.parquet"));
-    program![
-        "generate",
-        &corpus,
-        "--documents",
-        "3000",
-        "-k",
-        "3",
-        "--near",
-        "0.2",
-        "--contained",
-        "0.05",
-        "--identical",
-        "4",
-        "--truth",
-        &planted
-    ]
-    .assert()
-    .shown(&["3,000 documents", "903 planted pairs"]);
+    let options = "--documents 3000 -k 3 --near 0.2 --contained 0.05 --identical 4".split(' ');
+    let generated = program!["generate", &corpus, "--truth", &planted].args(options).assert();
+    generated.shown(&["3,000 documents", "903 planted pairs"]);
     let truth = truth(&planted);
     let of_kind = |kind: &str| truth.values().filter(|(k, _)| k == kind).count();
     assert_eq!(["copy", "near", "contained", "identical"].map(of_kind), [150, 600, 150, 3]);

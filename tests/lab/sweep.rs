@@ -48,12 +48,7 @@ fn every_setting_counts_like_a_comparison_of_all_pairs() {
     }
 
     // Other numbers for the same shingles, other signatures: the same pairs.
-    let sets = [
-        "candidates.method=all",
-        "shingle.hash=dictionary",
-        "minhash.family=linear",
-        "minhash.modulus=next-prime",
-    ];
+    let sets = [&["candidates.method=all"][..], &DICTIONARY[..3]].concat();
     let by_dictionary = swept(&job(&source, &path("out"), &sets), &thresholds, &sizes, &numbers);
     let counted = |found: &[ThresholdMeasurement]| {
         found.iter().map(|f| (f.threshold, f.documents, f.pairs)).collect::<Vec<_>>()
@@ -78,20 +73,17 @@ fn higher_thresholds_are_as_if_run_by_themselves() {
     let path = paths();
     let source = path("in.parquet");
     write_parquet(&source, &corpus(22, 100, 30), 64);
-    for (i, sets) in
-        [["score.by=signature", "score.prefilter=false"], ["score.by=shingles", "score.prefilter=true"]]
-            .iter()
-            .enumerate()
-    {
+    for (by, prefilter) in [("signature", "false"), ("shingles", "true")] {
+        let (by_set, prefilter) = (format!("score.by={by}"), format!("score.prefilter={prefilter}"));
         let job_of = |out: &str, more: &[&str]| {
-            let sets = [&sets[..], &["candidates.method=all"], more].concat();
+            let sets = [&[by_set.as_str(), &prefilter, "candidates.method=all"][..], more].concat();
             job(&source, &path(out), &sets)
         };
         let found = swept(&job_of("unused", &[]), &[0.4, 0.6, 0.8], &[3], &[100]);
         for found in &found.runs[0].found {
             let threshold = format!("score.threshold={}", found.threshold);
-            let counts =
-                run(&job_of(&format!("{i}-{}", found.threshold), &[&threshold])).unwrap().manifest.counts;
+            let ran = run(&job_of(&format!("{by}-{}", found.threshold), &[&threshold])).unwrap();
+            let counts = ran.manifest.counts;
             assert_eq!((found.pairs, found.documents), (counts.pairs, counts.clustered_documents));
         }
     }
@@ -152,15 +144,12 @@ fn lines_of_other_programs_are_drawn_beside_ours() {
     let job = repository("jobs/quickstart.toml");
     for (command, more) in [("sweep", &["--sizes", "3"][..]), ("compare", &[])] {
         let call = |arguments: &[&str]| {
-            let mut call = resemblance();
-            call.current_dir(repository("")).arg(command).arg(&job).args(["--documents", "3,5"]).args(more);
-            call.args(arguments).assert()
+            let mut call = program![command, &job, "--documents", "3,5"];
+            call.current_dir(repository("")).args(more).args(arguments).assert()
         };
         call(&["--plots", plots.to_str().unwrap(), "--add-series", file]).success();
-        for name in [
-            format!("{command}.html"),
-            if command == "sweep" { "sweep-seconds.svg".into() } else { "compare.svg".into() },
-        ] {
+        let chart = if command == "sweep" { "sweep-seconds.svg" } else { "compare.svg" };
+        for name in [format!("{command}.html"), chart.to_owned()] {
             let drawn = std::fs::read_to_string(plots.join(name)).unwrap();
             assert!(drawn.contains("some library") && drawn.contains("not measured here"), "{drawn}");
         }
@@ -195,30 +184,25 @@ fn every_size_sees_the_same_documents() {
 #[test]
 fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     let path = paths();
-    let documents = corpus(25, 60, 20);
     let input = path("a <b> & \"c\"");
     std::fs::create_dir(&input).unwrap();
-    let lines: Vec<_> =
-        documents.iter().map(|(id, text)| json!({"id": id, "text": text}).to_string()).collect();
-    std::fs::write(input.join("in.jsonl"), lines.join("\n")).unwrap();
+    write_parquet(&input.join("in.parquet"), &corpus(25, 60, 20), 64);
     let job = path("job.toml");
     let text = format!(
-        "[source]\nformat = \"jsonl\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
-        input.join("in.jsonl"),
+        "[source]\nformat = \"parquet\"\nurl = {:?}\n{COLUMNS}[output]\nurl = {:?}\n",
+        input.join("in.parquet"),
         path("out"),
     );
     std::fs::write(&job, text).unwrap();
     let plots = path("plots").display().to_string();
     let call = |more: &[&str]| {
-        let mut command = resemblance();
-        command.arg("sweep").arg(&job).args(["--documents", "20,60", "--sizes", "2,3"]).args(more);
-        command.assert().success()
+        program!["sweep", &job, "--documents", "20,60", "--sizes", "2,3"].args(more).assert().success()
     };
     call(&["--plots", &plots]).shown(&["with a match", "Thresholds with the same bands"]);
     let record = call(&["--json", "--repeat", "1", "--thresholds", "0.5"]).json();
     assert_eq!(record["runs"].as_array().unwrap().len(), 4);
-    assert_eq!(record["runs"][3]["found"][0]["threshold"], 0.5);
-    assert_eq!(record["runs"][3]["found"][0]["seconds"]["each"].as_array().unwrap().len(), 1);
+    let last = &record["runs"][3]["found"][0];
+    assert_eq!((&last["threshold"], last["seconds"]["each"].as_array().unwrap().len()), (&json!(0.5), 1));
     let names = ["sweep.html", "sweep-seconds.svg", "sweep-documents.svg", "sweep-pairs.svg"];
     stand_alone(&path("plots"), &names);
     let page = std::fs::read_to_string(path("plots/sweep.html")).unwrap();

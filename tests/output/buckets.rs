@@ -14,14 +14,12 @@ use crate::support::*;
 
 const TABLE: &str = "output.buckets=true";
 
-/// A folder with documents in several files.
 struct Scene {
     folder: TempDir,
     documents: Vec<Document>,
 }
 
 impl Scene {
-    /// Documents in three files of small row groups.
     fn new(documents: Vec<Document>) -> Self {
         let folder = tempdir().unwrap();
         std::fs::create_dir(folder.path().join("in")).unwrap();
@@ -79,7 +77,6 @@ fn answers(output: &Path, documents: &[Document]) -> Vec<Neighbors> {
     })
 }
 
-/// Compares the answers of two outputs of the same documents.
 fn assert_same_answers(plain: &Path, by_table: &Path, documents: &[Document], what: &str) {
     assert!(!manifest(plain).tables.contains_key("buckets"));
     assert!(manifest(by_table).tables.contains_key("buckets"));
@@ -145,23 +142,19 @@ fn documents_are_found_by_their_files() {
     assert_same_answers(&plain, &by_table, &documents, "files");
 }
 
+fn signed(batch: &RecordBatch, name: &str) -> Vec<i64> {
+    batch[name].as_primitive::<Int64Type>().values().to_vec()
+}
+
 /// The rows of the table in the order of its one file: (bucket, doc, source, position).
 fn in_order(output: &Path) -> Vec<(i64, i64, String, i64)> {
     let table = &manifest(output).tables["buckets"];
     let [file] = &table.files[..] else { panic!("one file: {:?}", table.files) };
-    let file = std::fs::File::open(output.join(&file.path)).unwrap();
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-    let signed = |batch: &RecordBatch, name: &str| {
-        batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec()
-    };
-    let mut rows = Vec::new();
-    for batch in reader.map(Result::unwrap) {
-        let (buckets, docs, positions) =
-            (signed(&batch, "bucket"), signed(&batch, "doc"), signed(&batch, "position"));
-        for (row, source) in strings(&batch, "source").into_iter().enumerate() {
-            rows.push((buckets[row], docs[row], source, positions[row]));
-        }
-    }
+    let batch = parquet(&output.join(&file.path));
+    let [buckets, docs, positions] = ["bucket", "doc", "position"].map(|name| signed(&batch, name));
+    let sources = strings(&batch, "source").into_iter().enumerate();
+    let rows: Vec<_> =
+        sources.map(|(row, source)| (buckets[row], docs[row], source, positions[row])).collect();
     assert_eq!(rows.len() as u64, table.rows);
     rows
 }
@@ -174,7 +167,7 @@ fn every_document_has_a_row_for_each_band() {
     let rows = in_order(&output);
     assert!(rows.is_sorted_by_key(|(bucket, doc, ..)| (*bucket, doc.cast_unsigned())), "not in order");
     let documents = table(&output, "documents");
-    let docs = documents.column_by_name("doc").unwrap().as_primitive::<Int64Type>().values().to_vec();
+    let docs = signed(&documents, "doc");
     let places = strings(&documents, "source").into_iter().zip(numbers(&documents, "position"));
     let places: BTreeMap<i64, (String, u64)> = docs.iter().copied().zip(places).collect();
     let mut own: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
@@ -207,7 +200,6 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     ] {
         assert_eq!(in_order(&scene.run(name, &[&[TABLE], sets].concat())), expected, "{name}");
     }
-    // The sketches of an output without the table.
     let first = scene.run("first", &[]);
     let file = scene.path("again.toml");
     let to = scene.path("again");
@@ -217,7 +209,6 @@ fn threads_memory_and_earlier_outputs_change_no_row() {
     assert_same_answers(&first, &to, &scene.documents, "sketches of an output");
 }
 
-/// A merged output has the rows of its parts.
 #[test]
 fn merged_outputs_have_the_table_too() {
     let folder = tempdir().unwrap();
@@ -249,7 +240,6 @@ fn merged_outputs_have_the_table_too() {
     assert_same_answers(&path("plain"), &path("merged"), &documents, "merged");
 }
 
-/// Documents that a later output replaced are in no bucket of what is merged.
 #[test]
 fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     let path = paths();
@@ -276,16 +266,13 @@ fn replaced_documents_are_in_no_bucket_of_a_merged_output() {
     run(&job(&path("all.parquet"), &path("all"), &[TABLE])).unwrap();
     let places = |output: &str| -> BTreeSet<(i64, i64)> {
         let rows = table(&path(output), "buckets");
-        let column =
-            |name: &str| rows.column_by_name(name).unwrap().as_primitive::<Int64Type>().values().to_vec();
-        column("bucket").into_iter().zip(column("doc")).collect()
+        signed(&rows, "bucket").into_iter().zip(signed(&rows, "doc")).collect()
     };
     assert_eq!(places("merged"), places("all"));
     run(&job(&path("all.parquet"), &path("plain"), &[])).unwrap();
     assert_same_answers(&path("plain"), &path("merged"), &all, "replaced");
 }
 
-/// The table changes nothing else: with it, an output has the same rows in its other tables.
 #[test]
 fn the_other_tables_stay() {
     let scene = Scene::new(corpus(27, 400, 30));
@@ -324,15 +311,10 @@ fn read_for<T>(
         let before = store.answered("/part-");
         let found = query(&finished).await;
         let after = store.answered("/part-");
-        for table in ["/buckets/", "/documents/"] {
-            let (requests, bytes) = store.answered(table);
-            eprintln!("{output}{table}: {requests} requests of {bytes} bytes");
-        }
         (after.0 - before.0, after.1 - before.1, found)
     })
 }
 
-/// The neighbors of a text, by estimates alone.
 async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
     let sketch = text_sketch(finished, text).await.unwrap().unwrap();
     let query = Query { sketch: &sketch, id: None, by: NeighborOrder::Estimate, top: 10 };
@@ -341,7 +323,6 @@ async fn of_this_text(finished: &Finished, text: &str) -> Neighbors {
 
 #[test]
 fn few_pages_are_read_for_one_document() {
-    // Each document has one that is like it.
     let mut documents = Vec::new();
     for at in 0..15_000 {
         let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
@@ -353,20 +334,16 @@ fn few_pages_are_read_for_one_document() {
     scene.run("plain", &sets);
     scene.run("table", &[&sets[..], &[TABLE]].concat());
     let (id, text) = &scene.documents[17_000];
-    let (plain_requests, plain_bytes, expected) =
+    let (_, plain_bytes, expected) =
         read_for(scene.folder.path(), "plain", 0, async |finished| of_this_text(finished, text).await);
     let (requests, bytes, found) =
         read_for(scene.folder.path(), "table", 0, async |finished| of_this_text(finished, text).await);
-    eprintln!(
-        "without the table {plain_requests} requests of {plain_bytes} bytes, with it {requests} of {bytes}"
-    );
     assert_eq!(found, expected);
     assert_eq!(found.candidates, 2);
     let of = |output: &str, table: &str| {
         let table = &manifest(&scene.path(output)).tables[table];
         table.files.iter().map(|file| file.bytes).sum::<u64>()
     };
-    eprintln!("documents has {} bytes, buckets {}", of("table", "documents"), of("table", "buckets"));
     assert!(plain_bytes > of("plain", "documents") / 2, "{plain_bytes}");
     assert!(2 * bytes < plain_bytes, "{bytes} of {plain_bytes}");
     assert!(requests < 100, "{requests}");

@@ -5,7 +5,6 @@
 use crate::support::around::{Before, run_around};
 use crate::support::*;
 
-/// Within this time everything here ends.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +14,6 @@ pub(crate) enum What {
     Clean,
 }
 
-/// A command, and the one that comes while it works.
 pub(crate) const MEETINGS: [(What, What); 4] = [
     (What::Run, What::Run),
     (What::Overwrite, What::Overwrite),
@@ -145,7 +143,6 @@ fn a_dead_run_holds_nothing_up() {
     scene.check(&output, "after a kill");
 }
 
-/// The claim that is there.
 fn first_claim(output: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(output.join("_work/claims")).ok()?;
     entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "json"))
@@ -183,7 +180,6 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     scene.check(&output, "after a silent claim");
 }
 
-/// A run whose claim is removed while it works does not publish.
 #[test]
 fn a_run_that_lost_its_output_publishes_nothing() {
     let path = paths();

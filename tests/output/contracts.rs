@@ -49,55 +49,27 @@ async fn rows_that_break_a_rule_are_counted() {
 #[test]
 fn other_schemas_are_refused_by_column() {
     let clusters = contract(Table::Clusters);
-    let right = [
-        "id",
-        "cluster_id",
-        "size",
-        "representative",
-        "jaccard_to_representative",
-        "weakest_link",
-        "reference",
-        "groups",
-    ];
-    let types = [
-        DataType::Utf8,
-        DataType::Utf8View,
-        DataType::Int64,
-        DataType::Boolean,
-        DataType::Float64,
-        DataType::Float64,
-        DataType::Boolean,
-        DataType::Int64,
-    ];
-    let schema = |names: [&str; 8], types: [DataType; 8]| {
-        Schema::new(names.iter().zip(types).map(|(&n, t)| Field::new(n, t, true)).collect::<Vec<_>>())
+    let with = |at: usize, name: &str, kind: DataType| {
+        let mut fields = clusters.arrow_schema().fields().to_vec();
+        fields.splice(at..fields.len().min(at + 1), [Arc::new(Field::new(name, kind, true))]);
+        clusters.check_schema(&Schema::new(fields))
     };
-    clusters.check_schema(&schema(right, types.clone())).unwrap();
-    let with = |at: usize, name: &'static str| {
-        let mut names = right;
-        names[at] = name;
-        names
-    };
-    let of_type = |at: usize, kind: DataType| {
-        let mut types = types.clone();
-        types[at] = kind;
-        types
-    };
-    let mut swapped = right;
-    swapped.swap(0, 1);
-    for (names, types, hints) in [
-        (with(1, "cluster"), types.clone(), ["no column `cluster_id`", "Utf8"]),
-        (swapped, types.clone(), ["`cluster_id` as column 1", "`id`"]),
-        (right, of_type(2, DataType::UInt64), ["`size` as UInt64", "Int64"]),
-        (right, of_type(0, DataType::Binary), ["`id` as Binary", "Utf8"]),
+    with(1, "cluster_id", DataType::Utf8View).unwrap();
+    let end = clusters.columns.len();
+    for (at, name, kind, hints) in [
+        (1, "cluster", DataType::Utf8, ["no column `cluster_id`", "Utf8"]),
+        (0, "cluster_id", DataType::Utf8, ["no column `id`", "Utf8"]),
+        (2, "size", DataType::UInt64, ["`size` as UInt64", "Int64"]),
+        (0, "id", DataType::Binary, ["`id` as Binary", "Utf8"]),
+        (end, "text", DataType::Utf8, ["`text` (Utf8)", "which the contract does not have"]),
     ] {
-        let said = clusters.check_schema(&schema(names, types)).unwrap_err().to_string();
+        let said = with(at, name, kind).unwrap_err().to_string();
         assert!(hints.iter().all(|hint| said.contains(hint)) && said.contains("clusters"), "{said}");
     }
-    let mut more = clusters.arrow_schema().fields().to_vec();
-    more.push(Field::new("text", DataType::Utf8, true).into());
-    let said = clusters.check_schema(&Schema::new(more)).unwrap_err().to_string();
-    assert!(said.contains("`text` (Utf8), which the contract does not have"), "{said}");
+    let mut swapped = clusters.arrow_schema().fields().to_vec();
+    swapped.swap(0, 1);
+    let said = clusters.check_schema(&Schema::new(swapped)).unwrap_err().to_string();
+    assert!(said.contains("`cluster_id` as column 1") && said.contains("`id`"), "{said}");
 }
 
 #[test]

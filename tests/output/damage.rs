@@ -110,7 +110,6 @@ fn a_damaged_stage_is_done_again() {
     }
 }
 
-/// A finished output with a file that is gone, empty or cut: every command that reads it ends with 3 and names the file.
 #[test]
 fn a_damaged_result_is_never_finished_already_and_never_read() {
     let scene = Scene::new();
@@ -147,7 +146,6 @@ fn a_damaged_result_is_never_finished_already_and_never_read() {
     let found: Value = serde_json::from_slice(&found).unwrap();
     assert_eq!(found["damaged"].as_array().unwrap().len(), 1, "{found}");
     assert!(found["damaged"][0].as_str().unwrap().contains("CRC-32"), "{found}");
-    // The way out that the message names.
     resemblance().args(["run", path, "--overwrite"]).assert().success();
     assert_eq!(tables(&output), scene.expected);
     resemblance().args(["verify", shown]).assert().shown(&["all as in the manifest"]);
@@ -160,9 +158,8 @@ fn a_file_of_other_rows_than_the_manifest_says_is_not_read() {
     let mut told = manifest(&output);
     told.tables.get_mut("pairs").unwrap().files[0].rows += 1;
     std::fs::write(output.join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
-    program!["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"]
-        .assert()
-        .refused(3, &["rows, but", "in the manifest"]);
+    let ran = program!["sql", output, "SELECT id_a FROM pairs LIMIT 1"].assert();
+    ran.refused(3, &["rows, but", "in the manifest"]);
 }
 
 #[test]
@@ -181,13 +178,10 @@ fn a_manifest_that_leads_out_of_the_output_is_refused() {
         told.tables.get_mut("pairs").unwrap().files[0].path = path.clone();
         let folder = tempdir().unwrap();
         std::fs::write(folder.path().join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
-        for command in [&["verify"][..], &["sql"]] {
-            let mut arguments = command.to_vec();
-            arguments.push(folder.path().to_str().unwrap());
-            if command[0] == "sql" {
-                arguments.push("SELECT * FROM pairs");
-            }
-            resemblance().args(&arguments).assert().refused(3, &["not inside the output"]);
+        for mut command in
+            [program!["verify", folder.path()], program!["sql", folder.path(), "SELECT * FROM pairs"]]
+        {
+            command.assert().refused(3, &["not inside the output"]);
         }
     }
 }
@@ -197,10 +191,8 @@ fn a_manifest_that_leads_out_of_the_output_is_refused() {
 fn a_file_that_goes_while_it_is_read_is_an_error() {
     let scene = Scene::new();
     let output = scene.output("undisturbed");
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
-        let context =
-            resemblance::engine::session::session(&resemblance::job::EngineSettings::local(1 << 28)).unwrap();
+    block_on(async {
+        let context = session::session(&EngineSettings::local(1 << 28)).unwrap();
         resemblance::lookup::Finished::open(&context, output.to_str().unwrap()).await.unwrap();
         let plan = context.sql("SELECT id_a FROM pairs").await.unwrap().create_physical_plan().await.unwrap();
         let told = manifest(&output);

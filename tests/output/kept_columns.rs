@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use resemblance::error::Result;
 use resemblance::output::manifest::File;
 
+use crate::support::around::run_around;
 use crate::support::*;
 
 fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job {
@@ -60,7 +61,6 @@ fn whatever_is_kept_the_rows_are_the_same() {
     }
 }
 
-/// Does something when a stage is done.
 struct After<F> {
     stage: &'static str,
     then: F,
@@ -97,13 +97,9 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
         format.write(&input);
         // Only text files of candidates are read again.
         let files: Vec<PathBuf> = format.files.iter().map(|(name, _)| input.join(name)).collect();
-        let ended = with_runtime(async |session| {
-            let then = || files.iter().for_each(|file| change(file));
-            let job = job_over(&format, &input, &output, &["lsh.hot_bucket=256"]);
-            let engine = Box::new(Local::new(session));
-            let engine = Around { engine, hook: After { stage: "positions", then } };
-            pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await
-        });
+        let then = || files.iter().for_each(|file| change(file));
+        let job = job_over(&format, &input, &output, &["lsh.hot_bucket=256", "engine.threads=2"]);
+        let (ended, _) = run_around(&job, OnExisting::Fail, After { stage: "positions", then });
         let error = ended.map(|outcome| outcome.manifest.counts).expect_err(format.name);
         assert_eq!(error.kind(), Kind::Input, "{error:?}");
         let said = format!("{error:?}");
@@ -111,9 +107,4 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
         assert!(named && said.contains("replaced"), "{}: {said}", format.name);
         assert!(!output.join("manifest.json").exists());
     }
-}
-
-fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
-    let engine = job::EngineSettings { threads: 2, ..job::EngineSettings::local(1 << 30) };
-    block_on(async { ask(session::session(&engine).unwrap()).await })
 }

@@ -13,23 +13,15 @@ const DELTA: &str = "output.tables=delta";
 
 const TABLES: [&str; 4] = ["clusters", "documents", "pairs", "rejects"];
 
-/// A folder with a corpus and a job file over it, whose output is `out`.
 struct Scene {
-    folder: TempDir,
+    scene: crate::support::Scene,
 }
+
+has_a_scene!(Scene);
 
 impl Scene {
     fn new() -> Self {
-        let folder = tempdir().unwrap();
-        write_parquet(&folder.path().join("in.parquet"), &corpus(11, 60, 30), 20);
-        let scene = Scene { folder };
-        let text = job_text(scene.path("in.parquet"), scene.output());
-        std::fs::write(scene.path("job.toml"), text).unwrap();
-        scene
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        Scene { scene: crate::support::Scene::new(&[]).with_job("in.parquet", &corpus(11, 60, 30)) }
     }
 
     fn output(&self) -> PathBuf {
@@ -37,8 +29,7 @@ impl Scene {
     }
 
     fn run(&self, more: &[&str]) -> assert_cmd::assert::Assert {
-        let mut command = resemblance();
-        command.arg("run").arg(self.path("job.toml")).arg("--json");
+        let mut command = program!["run", self.path("job.toml"), "--json"];
         for argument in more {
             match argument.starts_with("--") {
                 true => command.arg(argument),
@@ -63,11 +54,9 @@ fn check(output: &Path) -> usize {
     let mut versions = BTreeMap::new();
     for (name, written) in &manifest.tables {
         let read = Table::read(&output.join(name));
-        let named: Vec<String> =
-            written.files.iter().map(|file| file.path[name.len() + 1..].to_owned()).collect();
-        let mut expected = named.clone();
-        expected.sort();
-        assert_eq!(read.files.keys().cloned().collect::<Vec<_>>(), expected, "{name}");
+        let expected: BTreeSet<&str> =
+            written.files.iter().map(|file| &file.path[name.len() + 1..]).collect();
+        assert!(read.files.keys().eq(expected), "{name}: {:?}", read.files.keys());
         assert_eq!(read.rows().num_rows() as u64, written.rows, "{name}");
         assert_eq!(sorted(&read.rows()), sorted(&table(output, name)), "{name}");
         check_schema(&read);
@@ -87,7 +76,6 @@ fn sorted(rows: &RecordBatch) -> Vec<String> {
     lines
 }
 
-/// The schema in the log is that of the files.
 fn check_schema(table: &Table) {
     let rows = table.rows();
     let (schema, fields) = (rows.schema(), table.fields());
@@ -138,21 +126,17 @@ fn every_table_is_a_delta_table_of_the_files_that_the_manifest_names() {
 #[test]
 fn carried_columns_are_columns_of_the_delta_table() {
     let scene = Scene::new();
-    let documents = corpus(11, 40, 30);
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
-        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
         ("stars, of five", Arc::new(Int8Array::from_iter_values((0..40).map(|i| i % 6)))),
         ("day", Arc::new(Date32Array::from_iter_values(0..40))),
         ("local", Arc::new(TimestampMicrosecondArray::from_iter_values(0..40))),
         ("at", Arc::new(TimestampMillisecondArray::from_iter_values(0..40).with_timezone("Europe/Berlin"))),
         ("exactly", Arc::new(TimestampNanosecondArray::from_iter_values(0..40))),
     ];
-    write_batch(&scene.path("in.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), 10);
+    write_columns(&scene.path("in.parquet"), &corpus(11, 40, 30), columns, 10);
     // Types that Delta does not have are refused before anything is computed.
-    scene
-        .run(&[DELTA, "source.columns=[\"day\", \"exactly\"]"])
-        .refused(2, &["`exactly`", "microseconds", "output.tables"]);
+    let ran = scene.run(&[DELTA, "source.columns=[\"day\", \"exactly\"]"]);
+    ran.refused(2, &["`exactly`", "microseconds", "output.tables"]);
     assert!(!scene.output().join("documents").exists());
     let zoned = "source.columns=[\"stars, of five\", \"day\", \"at\"]";
     scene.run(&[DELTA, zoned]).success();
@@ -171,9 +155,8 @@ fn carried_columns_are_columns_of_the_delta_table() {
     assert_eq!(check(&scene.output()), 2);
     assert_eq!(Table::read(&scene.output().join("documents")).protocol, after.protocol);
     // A job without Delta tables must not break existing Delta tables.
-    scene
-        .run(&["--overwrite", "source.columns=[\"exactly\"]"])
-        .refused(2, &["`exactly`", "holds Delta tables"]);
+    let ran = scene.run(&["--overwrite", "source.columns=[\"exactly\"]"]);
+    ran.refused(2, &["`exactly`", "holds Delta tables"]);
     assert_eq!(check(&scene.output()), 2);
 }
 
@@ -207,7 +190,6 @@ fn a_finished_output_gets_logs_without_being_made_again() {
     assert_eq!(scene.record(&[DELTA])["already_finished"], true);
     assert_eq!(check(&scene.output()), 0);
     assert_eq!(std::fs::read(scene.output().join("manifest.json")).unwrap(), before);
-    // Each log that is gone is written again.
     std::fs::remove_dir_all(scene.output().join("clusters/_delta_log")).unwrap();
     scene.run(&[]).success();
     assert_eq!(tables_with_logs(&scene.output()), ["documents", "pairs", "rejects"]);
@@ -234,24 +216,16 @@ fn a_table_that_is_gone_from_the_result_is_empty_and_comes_back() {
 #[test]
 fn a_merge_is_a_delta_table_as_its_last_output_is() {
     let scene = Scene::new();
-    let days: Vec<PathBuf> = (0..2)
-        .map(|day| {
-            let documents = corpus(5, 60, 30).split_off(30 * day);
-            let input = scene.path(&format!("day{day}.parquet"));
-            write_parquet(&input, &documents[..30], 20);
-            input
-        })
-        .collect();
+    let documents = corpus(5, 60, 30);
+    scene.write("day0.parquet", &documents[..30]);
+    scene.write("day1.parquet", &documents[30..]);
+    scene.scene.run("day0.parquet", "out0", &[]);
+    scene.scene.run("day1.parquet", "out1", &[DELTA, &scene.against(&["out0"])]);
     let outputs = [scene.path("out0"), scene.path("out1")];
-    run(&job(&days[0], &outputs[0], &[])).unwrap();
-    let against = format!("against.output={:?}", outputs[0]);
-    run(&job(&days[1], &outputs[1], &[DELTA, &against])).unwrap();
     assert_eq!(check(&outputs[1]), 0);
     let found = tables_with_logs(&outputs[1]);
     assert_eq!(found, ["cluster_id_changes", "clusters", "documents", "pairs", "rejects"]);
-    let last: Job = serde_json::from_value(manifest(&outputs[1]).job).unwrap();
-    let urls = outputs.iter().map(|output| output.display().to_string()).collect();
-    run(&Job::merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
+    scene.merge(&["out0", "out1"], "out").unwrap();
     assert_eq!(check(&scene.output()), 0);
     program!["merge"].args(&outputs).arg("--to").arg(scene.output()).arg("--overwrite").assert().success();
     assert_eq!(check(&scene.output()), 1);
@@ -262,6 +236,14 @@ fn commit(table: &Path, actions: &[Value]) {
     let text: String = actions.iter().map(|action| format!("{action}\n")).collect();
     let version = names(table).iter().filter(|name| name.ends_with(".json")).count();
     std::fs::write(table.join(format!("_delta_log/{version:020}.json")), text).unwrap();
+}
+
+fn meta_data(configuration: Value) -> Value {
+    let schema = json!({"type": "struct", "fields": []}).to_string();
+    json!({"metaData": {
+        "id": uuid::Uuid::nil().to_string(), "name": "mine", "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema, "partitionColumns": [], "configuration": configuration, "createdTime": 1
+    }})
 }
 
 #[test]
@@ -307,14 +289,7 @@ fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_
     scene.run(&[]).success();
     let pairs = scene.output().join("pairs");
     std::fs::create_dir(pairs.join("_delta_log")).unwrap();
-    let (file, id) = (&manifest(&scene.output()).tables["pairs"].files[0], uuid::Uuid::nil().to_string());
-    let schema = json!({"type": "struct", "fields": []}).to_string();
-    let meta_data = |configuration: Value| {
-        json!({"metaData": {
-            "id": id, "name": "mine", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
-            "partitionColumns": [], "configuration": configuration, "createdTime": 1
-        }})
-    };
+    let file = &manifest(&scene.output()).tables["pairs"].files[0];
     let add = json!({"add": {
         "path": &file.path["pairs/".len()..], "partitionValues": {}, "size": file.bytes, "modificationTime": 1,
         "dataChange": true
@@ -355,7 +330,8 @@ fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_
     assert!(!pairs.join(&file.path["pairs/".len()..]).exists(), "no log names the file any more");
     let read = Table::read(&pairs);
     assert_eq!(read.version, 1);
-    assert_eq!((&read.meta_data["id"], &read.meta_data["name"]), (&json!(id), &json!("mine")));
+    let id = json!(uuid::Uuid::nil().to_string());
+    assert_eq!((&read.meta_data["id"], &read.meta_data["name"]), (&id, &json!("mine")));
     assert_eq!(read.meta_data["configuration"]["delta.logRetentionDuration"], "interval 1 days");
     assert_eq!(sorted(&read.rows()), sorted(&table(&scene.output(), "pairs")));
     check_schema(&read);
@@ -364,14 +340,8 @@ fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_
 /// The table of another program, as this one finds it in the place of its own.
 fn foreign_table(folder: &Path, rows: &[Document]) {
     std::fs::create_dir_all(folder.join("_delta_log")).unwrap();
-    let schema = json!({"type": "struct", "fields": []}).to_string();
-    let mut actions = vec![
-        json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}),
-        json!({"metaData": {
-            "id": uuid::Uuid::nil().to_string(), "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
-            "partitionColumns": [], "configuration": {}, "createdTime": 1
-        }}),
-    ];
+    let mut actions =
+        vec![json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}), meta_data(json!({}))];
     if !rows.is_empty() {
         let name = "part-00000-7d1c2e0a-0001-4c1d-8d5f-2d9d3a1c0b7e-c000.snappy.parquet";
         write_parquet(&folder.join(name), rows, 10);

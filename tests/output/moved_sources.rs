@@ -45,14 +45,13 @@ impl Place {
         resemblance().current_dir(self.path(directory)).args(arguments).assert()
     }
 
-    /// The output of the command.
     fn printed(&self, directory: &str, arguments: &[&str]) -> String {
         self.command(directory, arguments).shown(&[])
     }
 
-    /// The message of the command, which ends with exit code `code`.
-    fn refused(&self, directory: &str, arguments: &[&str], code: i32, parts: &[&str]) -> String {
-        self.command(directory, arguments).refused(code, parts)
+    /// Checks that a command on the output from `away` ends with exit code `code`, and what it says.
+    fn refused(&self, arguments: &[&str], code: i32, parts: &[&str]) {
+        self.command("away", arguments).refused(code, parts);
     }
 
     fn run(&self) {
@@ -63,13 +62,11 @@ impl Place {
         }
     }
 
-    /// Whether the same job from `away` finds its result finished.
     fn is_finished(&self) -> bool {
         let arguments =
             "run ../home/job.toml --json --set source.url=../home/in --set output.url=../home/out";
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let record: Value = serde_json::from_str(&self.printed("away", &arguments)).unwrap();
-        record["already_finished"].as_bool().unwrap()
+        self.command("away", &arguments).json()["already_finished"].as_bool().unwrap()
     }
 
     fn touch(&self, name: &str) {
@@ -88,7 +85,6 @@ impl Place {
         bytes.len() as u64
     }
 
-    /// Copies the source to `folder`, without its times.
     fn copy(&self, folder: &str) {
         std::fs::create_dir_all(self.path(folder)).unwrap();
         for name in ["a", "b"] {
@@ -145,8 +141,7 @@ fn an_output_works_from_any_working_directory() {
         place.command("away", &["apply", "../all", "--to", "both"]).success();
         place.command("home", &["show", "../all", "--top", "2"]).success();
         place.command("home", &["show", "../away/day", "--top", "2"]).success();
-        let removed = manifest(&place.path("all")).counts;
-        assert_eq!(removed.documents, 70);
+        assert_eq!(manifest(&place.path("all")).counts.documents, 70);
     }
 }
 
@@ -176,14 +171,13 @@ fn another_content_of_the_same_size_is_refused_by_name() {
         place.touch("home/in/b");
         let file = place.file("home/in/b").display().to_string();
         for command in [SHOW.as_slice(), &NEIGHBORS, &["apply", "../home/out", "--to", "clean"]] {
-            place.refused("away", command, 3, &[&format!("{file} has other content of the same size")]);
+            place.refused(command, 3, &[&format!("{file} has other content of the same size")]);
         }
-        place.refused("home", &["run", "job.toml"], 2, &["of other inputs"]);
-        // A file of another size.
+        place.command("home", &["run", "job.toml"]).refused(2, &["of other inputs"]);
         place.put("home/in/b", &place.documents[41..]);
-        place.refused("away", &SHOW, 3, &[&format!("{file} has "), &format!("had {bytes}")]);
+        place.refused(&SHOW, 3, &[&format!("{file} has "), &format!("had {bytes}")]);
         std::fs::remove_file(place.file("home/in/b")).unwrap();
-        place.refused("away", &SHOW, 3, &[&format!("{file} is gone")]);
+        place.refused(&SHOW, 3, &[&format!("{file} is gone")]);
     }
 }
 
@@ -196,7 +190,7 @@ fn a_moved_source_is_read_from_its_new_place() {
         place.command("away", &["apply", "../home/out", "--to", "before"]).success();
         place.copy("away/copy");
         std::fs::rename(place.path("home/in"), place.path("away/moved")).unwrap();
-        place.refused("away", &SHOW, 3, &["name the new place of the source with --source"]);
+        place.refused(&SHOW, 3, &["name the new place of the source with --source"]);
         // The times stay when a folder is moved, and do not when it is copied.
         for now in ["moved", "copy"] {
             let with = |command: &[&str]| place.printed("away", &[command, &["--source", now]].concat());
@@ -206,19 +200,16 @@ fn a_moved_source_is_read_from_its_new_place() {
             with(&["apply", "../home/out", "--to", &to]);
             assert_eq!(place.kept(&format!("away/{to}")), place.kept("away/before"));
         }
-        let arguments = [SHOW.as_slice(), &["--source", "moved", "--source", "copy"]].concat();
-        place.refused("away", &arguments, 2, &["and got 2"]);
-        let options = [SHOW.as_slice(), &["--source", "nowhere"]].concat();
-        place.refused("away", &options, 3, &["the source is not where --source says", "nowhere"]);
+        let show = |sources: &[&'static str]| [SHOW.as_slice(), sources].concat();
+        place.refused(&show(&["--source", "moved", "--source", "copy"]), 2, &["and got 2"]);
+        let said = ["the source is not where --source says", "nowhere"];
+        place.refused(&show(&["--source", "nowhere"]), 3, &said);
         place.change("away/copy/b");
-        let copied: Vec<&str> = [SHOW.as_slice(), &["--source", "copy"]].concat();
-        let message = place.refused("away", &copied, 3, &[]);
-        let file = place.file("away/copy/b").display().to_string();
-        assert!(message.contains(&format!("{file} has other content")), "{message}");
+        let said = format!("{} has other content", place.file("away/copy/b").display());
+        place.refused(&show(&["--source", "copy"]), 3, &[&said]);
     }
 }
 
-/// Manifests of earlier versions have no times and checksums: their outputs work as before, and a file that was touched is refused.
 #[test]
 fn an_output_without_checksums_knows_files_by_their_times() {
     for format in FORMATS {
@@ -234,6 +225,6 @@ fn an_output_without_checksums_knows_files_by_their_times() {
         place.command("away", &SHOW).success();
         assert!(place.is_finished());
         place.touch("home/in/b");
-        place.refused("away", &SHOW, 3, &["may have been written again"]);
+        place.refused(&SHOW, 3, &["may have been written again"]);
     }
 }

@@ -4,7 +4,6 @@ mod trial;
 
 use crate::support::*;
 
-/// A job file over `source` of `format`.
 fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf {
     let path = folder.join("job.toml");
     let text = job_text_of(format, source, output);
@@ -15,12 +14,9 @@ fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf 
 /// A folder with `proj/documents/part-00000-abc.snappy.parquet`, as another program would have written it.
 fn project() -> TempDir {
     let folder = tempdir().unwrap();
-    std::fs::create_dir_all(folder.path().join("proj/documents")).unwrap();
-    write_parquet(
-        &folder.path().join("proj/documents/part-00000-abc.snappy.parquet"),
-        &corpus(1, 20, 20),
-        10,
-    );
+    let documents = folder.path().join("proj/documents");
+    std::fs::create_dir_all(&documents).unwrap();
+    write_parquet(&documents.join("part-00000-abc.snappy.parquet"), &corpus(1, 20, 20), 10);
     folder
 }
 
@@ -80,24 +76,19 @@ fn an_output_in_the_source_is_refused() {
     let job = job_file(folder.path(), "parquet", "data", "elsewhere");
     let run = || resemblance().current_dir(folder.path()).arg("run").arg(&job).assert();
     run().refused(2, &["data/linked/in.parquet lies in the output"]);
-    // Files that the pattern does not match do not overlap.
     let job = job_file(folder.path(), "parquet", "data/*.parquet", "data/out");
     resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().success();
 }
 
 #[test]
 fn an_overwrite_that_fails_leaves_the_old_result_whole() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &corpus(4, 60, 30), 20);
-    let output = folder.path().join("out");
-    let job = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
-    resemblance().arg("run").arg(&job).assert().success();
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(4, 60, 30));
+    let (input, output) = (scene.path("in.parquet"), scene.path("out"));
+    scene.command(&["run", "job.toml"]).assert().success();
     let (before, whole) = (files(&output), std::fs::read(&input).unwrap());
     let overwrite = |sets: &[&str]| {
-        let mut command = resemblance();
-        command.arg("run").arg(&job).arg("--overwrite").args(sets.iter().flat_map(|set| ["--set", *set]));
-        command.assert()
+        let sets = sets.iter().flat_map(|set| ["--set", *set]);
+        scene.command(&["run", "job.toml", "--overwrite"]).args(sets).assert()
     };
     overwrite(&["source.text=body"]).refused(2, &["no column `body`"]);
     assert_eq!(files(&output), before);
@@ -168,11 +159,8 @@ fn an_unfinished_run_of_another_job_stands_in_nobodys_way() {
 
 #[test]
 fn the_manifest_of_somebody_else_is_never_replaced() {
-    let folder = tempdir().unwrap();
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &corpus(9, 40, 30), 20);
-    let output = folder.path().join("out");
-    let path = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(9, 40, 30));
+    let output = scene.path("out");
     std::fs::create_dir(&output).unwrap();
     let (other, damaged) = ("was not written by this program", "is not JSON");
     for (text, why) in [
@@ -184,16 +172,17 @@ fn the_manifest_of_somebody_else_is_never_replaced() {
     ] {
         std::fs::write(output.join("manifest.json"), text).unwrap();
         let before = files(&output);
-        let refused = |command: &mut assert_cmd::Command| {
-            let said = command.assert().refused(3, &[&format!("manifest.json {why}")]);
+        for command in [
+            &["run", "job.toml"][..],
+            &["run", "job.toml", "--overwrite"],
+            &["clean", "out"],
+            &["verify", "out"],
+        ] {
+            let said = scene.command(command).assert().refused(3, &[&format!("manifest.json {why}")]);
             assert!(!said.contains("--overwrite"), "{said}");
             assert_eq!(files(&output), before, "{text}");
             assert!(!output.join("_work").exists());
-        };
-        refused(resemblance().arg("run").arg(&path));
-        refused(resemblance().arg("run").arg(&path).arg("--overwrite"));
-        refused(resemblance().arg("clean").arg(&output));
-        refused(resemblance().arg("verify").arg(&output));
+        }
     }
 }
 
@@ -233,7 +222,6 @@ fn generate_replaces_only_generated_files() {
     }
 }
 
-/// Runs a command, which must leave the files and links in a folder as they are.
 fn untouched(folder: &Path, command: impl FnOnce()) {
     let listed = || -> BTreeMap<PathBuf, (bool, Vec<u8>)> {
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -247,53 +235,47 @@ fn untouched(folder: &Path, command: impl FnOnce()) {
 
 #[test]
 fn records_and_metrics_replace_only_files_of_earlier_runs() {
-    let folder = tempdir().unwrap();
-    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 20, 20), 10);
-    let job = job_file(folder.path(), "parquet", "in.parquet", "out");
-    std::fs::write(folder.path().join("notes.json"), "{\n  \"record\": \"mine\"\n}").unwrap();
-    std::os::unix::fs::symlink("notes.json", folder.path().join("link")).unwrap();
-    std::os::unix::fs::symlink("missing", folder.path().join("dangling")).unwrap();
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(1, 20, 20));
+    std::fs::write(scene.path("notes.json"), "{\n  \"record\": \"mine\"\n}").unwrap();
+    std::os::unix::fs::symlink("notes.json", scene.path("link")).unwrap();
+    std::os::unix::fs::symlink("missing", scene.path("dangling")).unwrap();
     let run = |argument: &str, file: &str, code: i32| {
-        let mut run = resemblance();
-        run.current_dir(folder.path()).arg("run").arg(&job).args([argument, file]).assert().code(code);
+        scene.command(&["run", "job.toml", argument, file]).assert().code(code);
     };
     for argument in ["--record", "--metrics"] {
         for mine in ["job.toml", "in.parquet", "notes.json", "link", "dangling"] {
-            untouched(folder.path(), || run(argument, mine, 2));
+            untouched(&scene.path(""), || run(argument, mine, 2));
         }
         let own = format!("own{argument}");
         run(argument, &own, 0);
-        let first = std::fs::read(folder.path().join(&own)).unwrap();
+        let first = std::fs::read(scene.path(&own)).unwrap();
         run(argument, &own, 0);
-        assert_ne!(std::fs::read(folder.path().join(&own)).unwrap(), first);
-        untouched(&folder.path().join("out"), || run(argument, "out/manifest.json", 2));
+        assert_ne!(std::fs::read(scene.path(&own)).unwrap(), first);
+        untouched(&scene.path("out"), || run(argument, "out/manifest.json", 2));
     }
-    untouched(folder.path(), || run("--record", "own--metrics", 2));
-    untouched(folder.path(), || run("--metrics", "own--record", 2));
+    untouched(&scene.path(""), || run("--record", "own--metrics", 2));
+    untouched(&scene.path(""), || run("--metrics", "own--record", 2));
 }
 
 #[test]
 fn charts_replace_only_charts() {
-    let folder = tempdir().unwrap();
-    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 60, 20), 10);
-    let job = job_file(folder.path(), "parquet", "in.parquet", "out");
-    let plots = folder.path().join("plots");
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(1, 60, 20));
+    let plots = scene.path("plots");
     let compare = |code: i32| {
-        let mut compare = resemblance();
-        compare.arg("compare").arg(&job).args(["--documents", "20,40", "--plots"]).arg(&plots);
-        compare.current_dir(folder.path()).assert().code(code);
+        let compare = ["compare", "job.toml", "--documents", "20,40", "--plots", "plots"];
+        scene.command(&compare).assert().code(code);
     };
     compare(0);
     compare(0);
     let names: Vec<PathBuf> = std::fs::read_dir(&plots).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(names.len() > 2, "{names:?}");
-    std::fs::write(folder.path().join("mine"), "mine").unwrap();
+    std::fs::write(scene.path("mine"), "mine").unwrap();
     for path in names {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, "<svg>mine</svg>").unwrap();
         untouched(&plots, || compare(2));
         std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink(folder.path().join("mine"), &path).unwrap();
+        std::os::unix::fs::symlink(scene.path("mine"), &path).unwrap();
         untouched(&plots, || compare(2));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, whole).unwrap();

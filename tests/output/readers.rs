@@ -66,7 +66,6 @@ assert (documents["shingles"].list.len() == documents["shingle_count"]).all()
 print("read")
 "#;
 
-/// An output whose ids are numbers and which carries columns.
 fn output(folder: &Path) -> (PathBuf, PathBuf) {
     let (source, output) = (folder.join("in.parquet"), folder.join("out"));
     let documents = corpus(12, 300, 30);

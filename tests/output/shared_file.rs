@@ -6,7 +6,6 @@ use crate::support::*;
 const SETS: [&str; 5] =
     ["minhash.permutations=64", "lsh.bands=64", "lsh.rows=1", "output.max_expand=0", AS_ONE_RUN];
 
-/// Rows of the file that both read.
 const ROWS: usize = 30;
 
 /// A file with titles and bodies, which outputs `A` and `B` compare, their merge `M`, and new documents.
@@ -68,14 +67,12 @@ impl Shared {
         job
     }
 
-    /// Compares the new documents with the documents of `outputs`.
     fn compare(&self, outputs: &[&str], output: &str, sets: &[&str]) {
         let outputs: Vec<PathBuf> = outputs.iter().map(|name| self.path(name)).collect();
         let against = format!("against.output={outputs:?}");
         self.run("new.parquet", output, &[&[against.as_str()][..], sets].concat());
     }
 
-    /// The documents that the merged output has.
     fn merged(&self) -> Vec<Document> {
         [self.titles.clone(), self.bodies.clone()].concat()
     }
@@ -88,7 +85,6 @@ impl Shared {
         pairs
     }
 
-    /// The JSON lines that a command prints of the merged output.
     fn lines(&self, arguments: &[&str]) -> Vec<Value> {
         let printed =
             resemblance().args(&arguments[..1]).arg(self.path("M")).args(&arguments[1..]).assert().shown(&[]);

@@ -47,7 +47,6 @@ async fn compressed_bytes_are_known_by_their_first_bytes() {
     dir.write_bytes("d.csv", XZ);
     let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
     assert_eq!(rows.texts(), ["gzip", "zstd", "bzip2", "two streams", "xz"].map(Some));
-    // Texts may begin as the marks do.
     let dir = Folder::new();
     for (name, id) in [("a.csv", "BZh9"), ("b.csv", "P*M"), ("c.csv", "7zXZ")] {
         dir.write(name, &format!("{id},text\n1,x\n"));
@@ -107,10 +106,9 @@ async fn lines_may_end_in_a_return_alone_and_files_may_be_concatenated_with_thei
 async fn columns_may_have_the_names_of_internal_columns() {
     let dir = Folder::new();
     dir.write("a.csv", "source,position,name,__resemblance_split\ns,p,n,c\n");
-    let mut source = dir.source(Format::Csv);
-    source.id = columns(&["source", "position", "__resemblance_split"]);
-    source.id_separator = "/".into();
-    source.text = vec!["name".into()];
+    let id = columns(&["source", "position", "__resemblance_split"]);
+    let source =
+        Source { id, id_separator: "/".into(), text: vec!["name".into()], ..dir.source(Format::Csv) };
     let rows = read(&source, 1).await.unwrap();
     assert_eq!((rows.ids(), rows.texts()), (vec![Some("s/p/c")], vec![Some("n")]));
 }
@@ -124,20 +122,10 @@ async fn json_values_may_be_nested_null_or_absent() {
          {\"meta\":null,\"doc\":{\"body\":\"no id\"}}\n\n\
          {\"meta\":{\"id\":9},\"doc\":{}}\n",
     );
-    let mut source = dir.source(Format::Jsonl);
-    source.id = columns(&["meta.id"]);
-    source.text = vec!["doc.body".into()];
-    let rows = read(&source, 2).await.unwrap();
+    let (id, text) = (columns(&["meta.id"]), vec!["doc.body".into()]);
+    let rows = read(&Source { id, text, ..dir.source(Format::Jsonl) }, 2).await.unwrap();
     assert_eq!(rows.ids(), [Some("7"), None, Some("9")]);
     assert_eq!(rows.texts(), [Some("seven"), Some("no id"), None]);
-}
-
-#[tokio::test]
-async fn a_json_column_with_a_dot_in_its_name_is_that_column() {
-    let dir = Folder::new();
-    dir.write("a.jsonl", "{\"id\":\"x\",\"a.b\":\"flat\",\"a\":{\"b\":\"deep\"}}\n");
-    let source = Source { text: vec!["a.b".into()], ..dir.source(Format::Jsonl) };
-    assert_eq!(read(&source, 1).await.unwrap().texts(), [Some("flat")]);
 }
 
 #[tokio::test]
@@ -172,8 +160,7 @@ async fn parquet_text_may_be_of_any_string_type() {
     for (name, texts) in types {
         let dir = Folder::new();
         for dir in [&dir, &together] {
-            let ids = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
-            dir.parquet(&format!("{name}.parquet"), &[("id", ids), ("text", texts.clone())], 2);
+            dir.parquet(&format!("{name}.parquet"), &[ids(3), ("text", texts.clone())], 2);
         }
         let rows = read(&dir.source(Format::Parquet), 2).await.unwrap();
         assert_eq!(rows.texts(), words.map(Some), "{name}");
@@ -186,10 +173,9 @@ async fn parquet_text_may_be_of_any_string_type() {
 #[tokio::test]
 async fn parquet_texts_may_be_bytes_and_a_file_may_have_none() {
     let dir = Folder::new();
-    let ids = || ("id", Arc::new(Int64Array::from(vec![1, 2])) as ArrayRef);
     let bytes = BinaryArray::from_iter_values([&b"alpha"[..], "\u{e9}t\u{e9}".as_bytes()]);
-    dir.parquet("a.parquet", &[ids(), ("text", Arc::new(bytes))], 2);
-    dir.parquet("b.parquet", &[ids(), ("text", Arc::new(NullArray::new(2)))], 2);
+    dir.parquet("a.parquet", &[ids(2), ("text", Arc::new(bytes))], 2);
+    dir.parquet("b.parquet", &[ids(2), ("text", Arc::new(NullArray::new(2)))], 2);
     for on_error in [OnError::Error, OnError::Reject] {
         let rows = read(&Source { on_error, ..dir.source(Format::Parquet) }, 2).await.unwrap();
         assert_eq!(rows.texts(), [Some("alpha"), Some("\u{e9}t\u{e9}"), None, None], "{on_error:?}");
@@ -217,10 +203,9 @@ async fn a_parquet_text_that_is_no_utf8_is_rejected_and_the_rows_beside_it_are_r
     ];
     for (name, texts) in columns {
         let dir = Folder::new();
-        let ids = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
         let column = name.split('.').next().unwrap();
         let kind = texts.data_type().clone();
-        dir.parquet("a.parquet", &[("id", ids), (column, texts)], 3);
+        dir.parquet("a.parquet", &[ids(3), (column, texts)], 3);
         let source = Source { text: vec![name.to_owned()], ..dir.source(Format::Parquet) };
         // Pages of strings are checked as a whole, and bytes one by one.
         let mut rows = read(&source, 1).await;
@@ -237,7 +222,6 @@ async fn a_parquet_text_that_is_no_utf8_is_rejected_and_the_rows_beside_it_are_r
 #[tokio::test]
 async fn parquet_texts_may_be_in_lists_and_in_structs_in_lists() {
     let dir = Folder::new();
-    let ids = || ("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef);
     let strings = StringArray::from(vec!["a b", "c", "d"]);
     let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
     let nulls = NullBuffer::from(vec![true, false, true]);
@@ -251,7 +235,7 @@ async fn parquet_texts_may_be_in_lists_and_in_structs_in_lists() {
         (field("role"), roles),
         (field("content"), Arc::new(strings.clone()) as ArrayRef),
     ]));
-    dir.parquet("a.parquet", &[ids(), ("lines", list(Arc::new(strings))), ("messages", list(messages))], 3);
+    dir.parquet("a.parquet", &[ids(3), ("lines", list(Arc::new(strings))), ("messages", list(messages))], 3);
     for name in ["lines", "lines[]", "messages[].content", "messages.content"] {
         let source = Source { text: vec![name.to_owned()], ..dir.source(Format::Parquet) };
         let rows = read(&source, 1).await.unwrap();
@@ -307,10 +291,8 @@ async fn a_text_file_is_a_document() {
 async fn an_incomplete_id_is_null_and_a_text_keeps_its_parts() {
     let dir = Folder::new();
     dir.write("a.csv", "a,b,t,u\n1,x,top,bottom\n2,,top,\n,y,,\n");
-    let mut source = dir.source(Format::Csv);
-    source.id = columns(&["a", "b"]);
-    source.id_separator = "::".into();
-    source.text = vec!["t".into(), "u".into()];
+    let (id, text) = (columns(&["a", "b"]), vec!["t".into(), "u".into()]);
+    let source = Source { id, id_separator: "::".into(), text, ..dir.source(Format::Csv) };
     let rows = read(&source, 1).await.unwrap();
     assert_eq!(rows.ids(), [Some("1::x"), None, None]);
     assert_eq!(rows.texts(), [Some("top\nbottom"), Some("top"), None]);
@@ -323,9 +305,7 @@ async fn different_parts_have_different_ids_whatever_they_hold() {
     let rows: String =
         parts.iter().flat_map(|a| parts.iter().map(move |b| format!("\"{a}\",\"{b}\",t\n"))).collect();
     dir.write("a.csv", &format!("a,b,t\n{rows}"));
-    let mut source = dir.source(Format::Csv);
-    source.id = columns(&["a", "b"]);
-    source.text = vec!["t".into()];
+    let mut source = Source { id: columns(&["a", "b"]), text: vec!["t".into()], ..dir.source(Format::Csv) };
     for separator in ["_", "_-", "--"] {
         source.id_separator = separator.into();
         let rows = read(&source, 1).await.unwrap();
@@ -348,10 +328,7 @@ async fn row_numbers_name_the_file_also_where_it_is_the_only_one() {
     dir.write("sub/b.csv", "id,text\n1,one\n");
     let rows = read(&source, 2).await.unwrap();
     assert_eq!(rows.ids(), [Some("a.csv:0"), Some("a.csv:1"), Some("sub/b.csv:0")]);
-}
-
-#[tokio::test]
-async fn files_of_one_name_in_two_folders_keep_their_ids_apart() {
+    // Files of one name in two folders keep their ids apart.
     let dir = Folder::new();
     dir.write("x/part.csv", "text\none\n");
     dir.write("y/part.csv", "text\ntwo\n");
@@ -409,8 +386,7 @@ async fn long_rows_come_in_small_batches() {
     dir.write("a.csv", &format!("id,text\n{}", format!("1,\"{long}\n\"\n").repeat(200)));
     dir.write("a.jsonl", &format!("{{\"id\":1,\"text\":\"{long}\"}}\n").repeat(200));
     let texts = Arc::new(StringArray::from_iter_values((0..200).map(|i| format!("{i} {long}")))) as ArrayRef;
-    let ids = Arc::new(Int64Array::from_iter_values(0..200)) as ArrayRef;
-    dir.parquet("a.parquet", &[("id", ids), ("text", texts)], 200);
+    dir.parquet("a.parquet", &[ids(200), ("text", texts)], 200);
     for format in [Format::Csv, Format::Jsonl, Format::Parquet] {
         let frame = open(&session(1), &dir.source(format)).await.unwrap().frame;
         let batches = frame.collect().await.unwrap();
@@ -432,16 +408,22 @@ async fn files_folders_patterns_and_urls_name_the_input() {
         files.iter().map(|f| f.path.clone()).collect::<Vec<_>>()
     };
     let under = |names: &[&str]| names.iter().map(|name| dir.path(name)).collect::<Vec<_>>();
-    assert_eq!(names(dir.path("")).await, under(&["a.csv", "b.csv", "sub/c.csv"]));
+    let all = ["a.csv", "b.csv", "sub/c.csv"];
     let found = names(dir.path("").trim_end_matches('/').to_owned()).await;
-    assert_eq!(found, under(&["a.csv", "b.csv", "sub/c.csv"]));
-    assert_eq!(names(dir.path("odd.data")).await, under(&["odd.data"]));
-    assert_eq!(names(dir.path("*.csv")).await, under(&["a.csv", "b.csv"]));
-    assert_eq!(names(dir.path("**/*.csv")).await, under(&["a.csv", "b.csv", "sub/c.csv"]));
-    for folders in ["s*", "s*/", "**/", "*/"] {
-        assert_eq!(names(dir.path(folders)).await, under(&["sub/c.csv"]), "{folders}");
+    assert_eq!(found, under(&all));
+    for (url, expected) in [
+        ("", &all[..]),
+        ("odd.data", &["odd.data"]),
+        ("*.csv", &all[..2]),
+        ("**/*.csv", &all),
+        ("s*", &all[2..]),
+        ("s*/", &all[2..]),
+        ("**/", &all[2..]),
+        ("*/", &all[2..]),
+        ("?dd.*", &["odd.data"]),
+    ] {
+        assert_eq!(names(dir.path(url)).await, under(expected), "{url}");
     }
-    assert_eq!(names(dir.path("?dd.*")).await, under(&["odd.data"]));
     let url = format!("file://{}", dir.path("a.csv"));
     assert_eq!(names(url.clone()).await, [url]);
     let url = format!("file://{}", dir.path("sub"));
@@ -490,8 +472,7 @@ async fn input_that_is_not_there_is_named() {
         fails(read(&source, 1).await, Kind::Input, &[says, &dir.path(url)]);
     }
     let source = Source { urls: vec!["s3://bucket/x.csv".into()], ..dir.source(Format::Csv) };
-    let error = read(&source, 1).await.unwrap_err();
-    assert!(error.to_string().contains("s3://bucket/x.csv"), "{error}");
+    assert!(read(&source, 1).await.unwrap_err().to_string().contains("s3://bucket/x.csv"));
 }
 
 #[tokio::test]
@@ -528,7 +509,7 @@ async fn a_json_line_that_is_too_long_is_rejected_and_a_csv_record_is_an_error()
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
+async fn files_that_cannot_be_read_are_named() {
     let dir = Folder::new();
     dir.write("a.csv", "id,text\n1,fine\n");
     dir.write_bytes("b.csv", b"id,text\n1,caf\xE9\n");
@@ -537,6 +518,16 @@ async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
     let dir = Folder::new();
     dir.write_bytes("a.csv", b"id,caf\xE9\n1,x\n");
     fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["header of", "a.csv"]);
+
+    let dir = Folder::new();
+    let lines: String = (0..5000).map(|i| format!("{i},text {}\n", i * 7919)).collect();
+    let packed = gzipped(format!("id,text\n{lines}"));
+    dir.write_bytes("a.csv.gz", &packed[..packed.len() / 2]);
+    fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["a.csv.gz"]);
+
+    dir.write("a.sgm", "<html>none</html>");
+    let source = Source { id: columns(&["oldid"]), text: vec!["body".into()], ..dir.source(Format::Reuters) };
+    fails(read(&source, 1).await, Kind::Input, &["a.sgm holds no <REUTERS> story"]);
 }
 
 #[tokio::test]
@@ -597,29 +588,9 @@ async fn a_column_that_is_not_there_is_the_jobs_fault() {
         let parts = ["no column `text`", "there are `Texts`", last];
         fails(read(&dir.source(format), 1).await, Kind::Job, &parts);
     }
-    let mut source = dir.source(Format::Parquet);
-    source.text = vec!["Texts".into()];
+    let source = Source { text: vec!["Texts".into()], ..dir.source(Format::Parquet) };
     fails(read(&source, 1).await, Kind::Job, &["Int64"]);
-    source = dir.source(Format::Text);
-    fails(read(&source, 1).await, Kind::Job, &["path"]);
-}
-
-#[tokio::test]
-async fn a_file_without_stories_is_no_reuters_file() {
-    let dir = Folder::new();
-    dir.write("a.sgm", "<html>none</html>");
-    let source = Source { id: columns(&["oldid"]), text: vec!["body".into()], ..dir.source(Format::Reuters) };
-    fails(read(&source, 1).await, Kind::Input, &["a.sgm holds no <REUTERS> story"]);
-}
-
-#[tokio::test]
-async fn a_truncated_gzip_file_is_an_error() {
-    let dir = Folder::new();
-    let lines: String = (0..5000).map(|i| format!("{i},text {}\n", i * 7919)).collect();
-    dir.gzip("a.csv.gz", &format!("id,text\n{lines}"));
-    let whole = fs::read(dir.path("a.csv.gz")).unwrap();
-    dir.write_bytes("a.csv.gz", &whole[..whole.len() / 2]);
-    fails(read(&dir.source(Format::Csv), 1).await, Kind::Input, &["a.csv.gz"]);
+    fails(read(&dir.source(Format::Text), 1).await, Kind::Job, &["path"]);
 }
 
 #[derive(Debug, PartialEq)]
@@ -648,7 +619,6 @@ impl Rows {
         self.0.iter().map(|row| row.defect.as_deref()).collect()
     }
 
-    /// The last part of each path, and the position.
     fn places(&self) -> Vec<(&str, u64)> {
         self.0.iter().map(|row| (row.source.rsplit('/').next().unwrap(), row.position)).collect()
     }
@@ -664,11 +634,7 @@ fn session(partitions: usize) -> SessionContext {
 }
 
 async fn read(source: &Source, partitions: usize) -> Result<Rows> {
-    read_with(&session(partitions), source).await
-}
-
-async fn read_with(ctx: &SessionContext, source: &Source) -> Result<Rows> {
-    let frame = open(ctx, source).await?.frame;
+    let frame = open(&session(partitions), source).await?.frame;
     let names: Vec<_> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, ["source", "position", "id", "text", "defect"]);
     let mut rows = Vec::new();
@@ -693,35 +659,12 @@ async fn read_with(ctx: &SessionContext, source: &Source) -> Result<Rows> {
     Ok(Rows(rows))
 }
 
-/// The message of an error of the input, with its causes.
 async fn failure(source: &Source, partitions: usize) -> String {
     fails(read(source, partitions).await, Kind::Input, &[])
 }
 
 fn columns(names: &[&str]) -> SourceId {
     SourceId::Columns(names.iter().map(|name| name.to_string()).collect())
-}
-
-fn source(format: Format, url: &str) -> Source {
-    Source {
-        format,
-        encoding: Encoding::Utf8,
-        urls: vec![url.to_owned()],
-        table_versions: Vec::new(),
-        id: columns(&["id"]),
-        id_separator: "-".into(),
-        text: vec!["text".into()],
-        columns: Vec::new(),
-        group: None,
-        condition: None,
-        limit: None,
-        duplicate_ids: DuplicateIds::Error,
-        on_error: OnError::Error,
-        max_text: 1 << 27,
-        csv: Csv::new(b','),
-        references: References::Decode,
-        html: None,
-    }
 }
 
 struct Folder(TempDir);
@@ -736,7 +679,25 @@ impl Folder {
     }
 
     fn source(&self, format: Format) -> Source {
-        source(format, &self.path(""))
+        Source {
+            format,
+            encoding: Encoding::Utf8,
+            urls: vec![self.path("")],
+            table_versions: Vec::new(),
+            id: columns(&["id"]),
+            id_separator: "-".into(),
+            text: vec!["text".into()],
+            columns: Vec::new(),
+            group: None,
+            condition: None,
+            limit: None,
+            duplicate_ids: DuplicateIds::Error,
+            on_error: OnError::Error,
+            max_text: 1 << 27,
+            csv: Csv::new(b','),
+            references: References::Decode,
+            html: None,
+        }
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -766,6 +727,11 @@ fn json(text: &str) -> String {
     format!("{{\"id\":\"{text}\",\"text\":\"{text}\"}}\n")
 }
 
+/// A column of ids from 1 on.
+fn ids(count: i64) -> (&'static str, ArrayRef) {
+    ("id", Arc::new(Int64Array::from_iter_values(1..=count)))
+}
+
 /// `id,text\n4,bzip2\n5,two streams\n` in two streams, by Python.
 const BZIP2: &[u8] = b"BZh91AY&SY\xDB-\xAC\x00\x00\x00\x03\xD9\x80\x00\x10\x00\x04\x04\x00\x16 \x04P \x00\x22\x06\x9Ai\
 \xA1\x000@\x8CE\xBCo\xC5\xDC\x91N\x14$6\xCBk\x00\x00BZh91AY&SY\xC6Q\x9F\xA3\x00\x00\x04Y\x80\x00\x10@\x04\x12\x00\
@@ -776,7 +742,6 @@ const XZ: &[u8] =
     b"\xFD7zXZ\x00\x00\x04\xE6\xD6\xB4F\x02\x00!\x01\x0C\x00\x00\x00\x8F\x98A\x9C\x01\x00\x0Cid,text\x0A\
 6,xz\x0A\x00\x00\x00\x00\x9BW,\xC3\x05M%q\x00\x01%\x0Dq\x19\xC4\xB6\x1F\xB6\xF3}\x01\x00\x00\x00\x00\x04YZ";
 
-/// A Parquet file in row groups of `rows`.
 fn parquet(columns: &[(&str, ArrayRef)], rows: usize) -> Vec<u8> {
     let batch =
         RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();

@@ -31,7 +31,6 @@ fn a_run_that_would_write_too_many_pairs_of_copies_ends_early() {
     assert_eq!(table(&output, "pairs").num_rows(), 400);
 }
 
-/// Copies in three shops, and a document without a copy.
 const TEXTS: [(&str, &str, &str); 4] = [
     ("a", "one two three four five", "n"),
     ("b", "one two three four five", "s"),
@@ -45,13 +44,9 @@ fn a_group_that_is_not_there_is_refused() {
     let output = run_over(folder.path(), &TEXTS, &[]).unwrap();
     let text = job_text(folder.path().join("in.parquet"), folder.path().join("plain"));
     let resolve = |sets: &[&str]| resolve(&text, sets);
-    let error = resolve(&["candidates.compare=within"]).unwrap_err();
-    assert!(
-        error.to_string().contains("`candidates.compare` is set, and no document has a group"),
-        "{error}"
-    );
-    let error = resolve(&["source.columns=shop", "source.group=SHOP"]).unwrap_err();
-    assert!(error.to_string().contains("expected one spelling"), "{error}");
+    let said = ["`candidates.compare` is set, and no document has a group"];
+    fails(resolve(&["candidates.compare=within"]), Kind::Job, &said);
+    fails(resolve(&["source.columns=shop", "source.group=SHOP"]), Kind::Job, &["expected one spelling"]);
     fails(run(&resolve(&["source.group=shopp"]).unwrap()), Kind::Job, &["shop"]);
 
     run(&resolve(&[]).unwrap()).unwrap();

@@ -94,11 +94,9 @@ fn each_line_is_a_document_whose_id_is_its_number() {
         assert!(said.contains(&sentence), "{name}: {said}");
         found.shown(&["| line", "among 4 lines"]);
     }
-    // Lines that look like a table are lines.
     let rows = "one,two three four five six seven\n".repeat(6);
     let table = write(&folder, "table.txt", rows);
     call(&["find", &table, "--lines"]).shown(&["15 pairs", "among 6 lines"]);
-    // The numbers of lines repeat in several files.
     let more = write(&folder, "more.txt", format!("\n{}\n", LINES[2]));
     let text = folder.path().join("a.txt").display().to_string();
     let ids =

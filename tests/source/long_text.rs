@@ -1,5 +1,6 @@
 //! Text files so long that they are cut into shingles while they are read.
 
+use super::encoding::utf_16;
 use crate::support::*;
 
 /// A text of about `bytes` bytes in lines of some words, with so many different ones: `vocabulary`.
@@ -33,64 +34,45 @@ const MEGABYTE: usize = 1 << 20;
 #[test]
 fn long_files_have_the_pairs_that_sets_of_words_have() {
     let folder = tempdir().unwrap();
-    let input = folder.path().join("in");
-    std::fs::create_dir(&input).unwrap();
     let long = long_text(1, 9 * MEGABYTE, 4_000);
-    let mut near = long.clone();
-    near.push_str(&long_text(2, MEGABYTE, 3_000));
+    let near = long.clone() + &long_text(2, MEGABYTE, 3_000);
     // Too short to be cut while it is read.
     let short = long[..5 * MEGABYTE].to_owned();
-    let texts = [("long.txt", &long), ("near.txt", &near), ("short.txt", &short)];
-    for (name, text) in texts {
-        std::fs::write(input.join(name), text).unwrap();
+    let texts = [("long.txt", long), ("near.txt", near), ("short.txt", short)];
+    let documents = texts.map(|(name, text)| (name.to_owned(), text));
+    for (name, text) in &documents {
+        write_file(&folder, &format!("in/{name}"), text);
     }
+    let counts = documents.each_ref().map(|(_, text)| shingles(text, 3).len() as u64);
+    let expected = exact_pairs(&documents, 3, 0.3);
+    assert!(expected.len() >= 2, "{expected:?}");
     let job = job_of(folder.path(), "size = 3");
     for candidates in ["lsh", "all"] {
         let sets = [format!("candidates.method={candidates}"), "lsh.bands=64".into(), "lsh.rows=2".into()];
         let sets = sets.iter().flat_map(|set| ["--set", set]);
         resemblance().arg("run").arg(&job).arg("--overwrite").args(sets).assert().success();
-        let sets = texts.map(|(_, text)| shingles(text, 3));
-        let documents = table(&folder.path().join("out"), "documents");
-        assert_eq!(strings(&documents, "id"), texts.map(|(name, _)| name));
-        let counts = sets.iter().map(|set| set.len() as u64).collect::<Vec<_>>();
-        assert_eq!(numbers(&documents, "shingle_count"), counts);
-        let mut expected = BTreeMap::new();
-        for a in 0..3 {
-            for b in a + 1..3 {
-                let shared = sets[a].intersection(&sets[b]).count() as f64;
-                let jaccard = shared / sets[a].union(&sets[b]).count() as f64;
-                if jaccard >= 0.3 {
-                    expected.insert((texts[a].0.to_owned(), texts[b].0.to_owned()), jaccard);
-                }
-            }
-        }
-        assert!(expected.len() >= 2, "{expected:?}");
+        let rows = table(&folder.path().join("out"), "documents");
+        assert_eq!(strings(&rows, "id"), ["long.txt", "near.txt", "short.txt"]);
+        assert_eq!(numbers(&rows, "shingle_count"), counts);
         assert_eq!(pairs(&folder.path().join("out")), expected);
     }
 }
 
-/// A function that makes a file of about so many bytes.
 type Bytes<'a> = &'a dyn Fn(usize) -> Vec<u8>;
 
 #[test]
 fn long_files_that_cannot_be_compared_have_the_reasons_of_short_ones() {
     let folder = tempdir().unwrap();
-    let input = folder.path().join("in");
-    std::fs::create_dir(&input).unwrap();
-    let invalid = |mut bytes: Vec<u8>| {
-        bytes.extend(b"caf\xE9 ");
-        bytes
-    };
     let kinds: [(&str, Bytes); 5] = [
         ("blank", &|bytes| " \t\r\n".repeat(bytes / 4).into_bytes()),
         ("digits", &|bytes| "17 4 ".repeat(bytes / 5).into_bytes()),
         ("fine", &|bytes| long_text(3, bytes, 500).into_bytes()),
-        ("invalid", &|bytes| invalid(long_text(4, bytes, 500).into_bytes())),
+        ("invalid", &|bytes| [long_text(4, bytes, 500).as_bytes(), b"caf\xE9 "].concat()),
         ("word", &|bytes| "longword".repeat(bytes / 8).into_bytes()),
     ];
     for (name, bytes) in kinds {
-        std::fs::write(input.join(format!("{name}-long")), bytes(9 * MEGABYTE)).unwrap();
-        std::fs::write(input.join(format!("{name}-short")), bytes(1_000)).unwrap();
+        write_file(&folder, &format!("in/{name}-long"), bytes(9 * MEGABYTE));
+        write_file(&folder, &format!("in/{name}-short"), bytes(1_000));
     }
     let job = job_of(folder.path(), "size = 2\nnormalize = [\"digits-out\"]");
     resemblance().arg("run").arg(&job).assert().success();
@@ -113,13 +95,10 @@ fn long_files_that_cannot_be_compared_have_the_reasons_of_short_ones() {
 #[test]
 fn other_encodings_are_read_as_they_come_too() {
     let folder = tempdir().unwrap();
-    let input = folder.path().join("in");
-    std::fs::create_dir(&input).unwrap();
     let text = long_text(5, 5 * MEGABYTE, 500).replace("w1", "ä");
-    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
-    std::fs::write(input.join("long"), wide(&text)).unwrap();
+    write_file(&folder, "in/long", utf_16(&text));
     let start = text.char_indices().nth(1_000_000).unwrap().0;
-    std::fs::write(input.join("short"), wide(&text[..start])).unwrap();
+    write_file(&folder, "in/short", utf_16(&text[..start]));
     let job = job_of(folder.path(), "size = 1");
     resemblance().arg("run").arg(&job).args(["--set", "source.encoding=utf-16le"]).assert().success();
     let documents = table(&folder.path().join("out"), "documents");
@@ -133,9 +112,8 @@ fn other_encodings_are_read_as_they_come_too() {
 fn a_long_file_is_never_in_memory_as_a_whole() {
     let peak = |bytes: usize| {
         let folder = tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("in")).unwrap();
-        std::fs::write(folder.path().join("in/long"), long_text(6, bytes, 4_000)).unwrap();
-        std::fs::write(folder.path().join("in/near"), long_text(6, 9 * MEGABYTE, 4_000)).unwrap();
+        write_file(&folder, "in/long", long_text(6, bytes, 4_000));
+        write_file(&folder, "in/near", long_text(6, 9 * MEGABYTE, 4_000));
         let job = job_of(folder.path(), "size = 3");
         let mut command = Command::new(resemblance().get_program());
         // The texts are read a second time for the score.

@@ -14,7 +14,6 @@ fn good(folder: &Path) -> Vec<u8> {
     std::fs::read(file).unwrap()
 }
 
-/// The byte at which the footer starts.
 fn footer_start(file: &[u8]) -> usize {
     let tail = file.len() - 8;
     let length: [u8; 4] = file[tail..tail + 4].try_into().unwrap();

@@ -11,7 +11,6 @@ use resemblance::output::manifest::Counts;
 
 use crate::support::*;
 
-/// A row of a source.
 #[derive(Debug, Clone)]
 struct Row {
     id: String,
@@ -91,7 +90,6 @@ impl LeftOut {
     }
 }
 
-/// A folder with a source `in`.
 struct Source {
     scene: Scene,
 }
@@ -101,6 +99,11 @@ has_a_scene!(Source);
 impl Source {
     fn new() -> Self {
         Self { scene: Scene::new(&[]) }
+    }
+
+    fn put(&self, name: &str, text: impl AsRef<[u8]>) {
+        std::fs::create_dir_all(self.path("in")).unwrap();
+        std::fs::write(self.path("in").join(name), text).unwrap();
     }
 
     /// The job over the files of the format of `ending`, whose output is `output`.

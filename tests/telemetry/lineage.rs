@@ -28,6 +28,10 @@ fn dataset_name(scene: &Scene, name: &str) -> String {
     scene.path("").canonicalize().unwrap().join(name).to_string_lossy().into_owned()
 }
 
+fn version(dataset: &Value) -> &Value {
+    &dataset["facets"]["version"]["datasetVersion"]
+}
+
 fn run_nightly(
     scene: &Scene,
     collector: SocketAddr,
@@ -40,7 +44,6 @@ fn run_nightly(
     command.args(arguments).timeout(DEADLINE).output().unwrap()
 }
 
-/// The events that a collector received.
 fn events(collector: &Server) -> Vec<Value> {
     collector.asked().iter().map(|asked| serde_json::from_slice(&asked.bytes).unwrap()).collect()
 }
@@ -89,7 +92,7 @@ fn events_name_inputs_and_outputs() {
         ["in/a.jsonl", "in/b.jsonl"].map(|file| nightly.path(file).metadata().unwrap().len()).iter().sum();
     let sizes = &input["inputFacets"]["inputStatistics"];
     assert_eq!((&sizes["fileCount"], &sizes["size"]), (&json!(2), &json!(bytes)));
-    assert_eq!(input["facets"]["version"]["datasetVersion"].as_str().unwrap().len(), 32);
+    assert_eq!(version(input).as_str().unwrap().len(), 32);
     assert_eq!(events[1]["outputs"].as_array().unwrap().len(), manifest.tables.len());
     for (name, rows) in &manifest.tables {
         let output = dataset(&events[1]["outputs"], &dataset_name(&nightly, &format!("out/{name}")));
@@ -97,13 +100,11 @@ fn events_name_inputs_and_outputs() {
         let size: u64 = rows.files.iter().map(|file| file.bytes).sum();
         assert_eq!((&written["rowCount"], &written["size"]), (&json!(rows.rows), &json!(size)), "{name}");
         assert_eq!(written["fileCount"], rows.files.len(), "{name}");
-        assert_eq!(output["facets"]["version"]["datasetVersion"], manifest.fingerprint, "{name}");
-        // The facet lists the columns of the files.
+        assert_eq!(*version(output), manifest.fingerprint, "{name}");
         let fields = output["facets"]["schema"]["fields"].as_array().unwrap();
-        let named: Vec<&str> = fields.iter().map(|field| field["name"].as_str().unwrap()).collect();
-        let batch = table(&nightly.path("out"), name);
-        let there: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-        assert_eq!(named, there, "{name}");
+        let named = fields.iter().map(|field| field["name"].as_str().unwrap());
+        let there = table(&nightly.path("out"), name).schema();
+        assert!(named.eq(there.fields().iter().map(|field| field.name())), "{name}: {fields:?}");
     }
     // Without bounds there are no assertions.
     let clusters = dataset(&events[1]["outputs"], &dataset_name(&nightly, "out/clusters"));
@@ -113,30 +114,24 @@ fn events_name_inputs_and_outputs() {
 #[test]
 fn an_input_has_another_version_when_a_file_changes() {
     let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
-    let version = |more: &[&str]| {
+    let version_of_run = |more: &[&str]| {
         run_nightly(&nightly, collector.address, &[], more).shown(&[]);
         let complete = events(&collector).pop().unwrap();
-        dataset(&complete["inputs"], &dataset_name(&nightly, "in"))["facets"]["version"]["datasetVersion"]
-            .clone()
+        version(dataset(&complete["inputs"], &dataset_name(&nightly, "in"))).clone()
     };
-    let first = version(&[]);
-    assert_eq!(version(&["--overwrite"]), first);
-    let other = json!({ "id": "d", "text": "nothing of the kind at all" }).to_string();
-    std::fs::write(nightly.path("in/b.jsonl"), other).unwrap();
-    assert_ne!(version(&["--overwrite"]), first);
+    let first = version_of_run(&[]);
+    assert_eq!(version_of_run(&["--overwrite"]), first);
+    nightly.write("in/b.jsonl", &[("d".into(), "nothing of the kind at all".into())]);
+    assert_ne!(version_of_run(&["--overwrite"]), first);
 }
 
 #[test]
 fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
     let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
-    assert_eq!(run_nightly(&nightly, collector.address, &[], &[]).status.code(), Some(0));
-    let new = json!({ "id": "e", "text": "one two three four" }).to_string();
-    std::fs::write(nightly.path("new.jsonl"), new).unwrap();
-    let sets = [
-        format!("source.url={}", nightly.path("new.jsonl").display()),
-        format!("against.output={}", nightly.path("out").display()),
-        format!("output.url={}", nightly.path("next").display()),
-    ];
+    run_nightly(&nightly, collector.address, &[], &[]).shown(&[]);
+    nightly.write("new.jsonl", &[("e".into(), "one two three four".into())]);
+    let sets = [("source.url", "new.jsonl"), ("against.output", "out"), ("output.url", "next")];
+    let sets = sets.map(|(key, name)| format!("{key}={}", nightly.text(name)));
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     run_nightly(&nightly, collector.address, &[], &sets).shown(&[]);
     let events = events(&collector);
@@ -144,8 +139,8 @@ fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
     for name in ["documents", "pairs", "clusters"] {
         let name = dataset_name(&nightly, &format!("out/{name}"));
         let (written, read) = (dataset(&events[1]["outputs"], &name), dataset(&events[3]["inputs"], &name));
-        assert_eq!(written["facets"]["version"], read["facets"]["version"], "{name}");
-        assert_ne!(read["facets"]["version"], Value::Null, "{name}");
+        assert_eq!(version(written), version(read), "{name}");
+        assert_ne!(version(read), &Value::Null, "{name}");
     }
 }
 
@@ -153,9 +148,8 @@ fn outputs_of_a_run_are_inputs_of_the_next_by_the_same_names_and_versions() {
 fn check_names_the_datasets_as_the_events_do() {
     let (nightly, collector) = (nightly(), Server::start(StatusCode::OK));
     let sets = ["--set", "clusters.thresholds=[0.9]"];
-    let mut check = resemblance();
-    check.args(["check", "--json", "--no-data"]).arg(nightly.path("nightly.toml")).args(sets);
-    let checked: Value = serde_json::from_slice(&check.timeout(DEADLINE).output().unwrap().stdout).unwrap();
+    let mut check = program!["check", "--json", "--no-data", nightly.path("nightly.toml")];
+    let checked = check.args(sets).timeout(DEADLINE).assert().json();
     assert_eq!(checked["manifest_version"], 1);
     run_nightly(&nightly, collector.address, &[], &sets).shown(&[]);
     let names = |datasets: &Value| {
@@ -167,14 +161,13 @@ fn check_names_the_datasets_as_the_events_do() {
     assert_eq!(names(&checked["outputs"]), names(&complete["outputs"]));
     assert_eq!(names(&checked["outputs"]).len(), 5);
     let levels = &checked["outputs"].as_array().unwrap()[2];
-    let url = nightly.path("out/cluster_levels").display().to_string();
+    let url = nightly.text("out/cluster_levels");
     assert_eq!((&levels["table"], &levels["url"]), (&json!("cluster_levels"), &json!(url)));
 }
 
 #[test]
 fn bounds_of_the_job_are_assertions_about_its_clusters() {
     let nightly = nightly();
-    // Two of four documents go.
     for (fail, code, severity) in [("false", 0, "warn"), ("true", 6, "error")] {
         let collector = Server::start(StatusCode::OK);
         let fail = format!("alarms.fail={fail}");
@@ -240,21 +233,22 @@ fn a_collector_that_dies_or_is_silent_fails_no_run() {
     // Takes connections and says nothing on them.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let unwilling = Server::start(StatusCode::SERVICE_UNAVAILABLE);
-    let cases = [(closed, ["START", "COMPLETE"]), (unwilling.address, ["START", "COMPLETE"])];
-    for (address, refused) in cases {
-        let refused = refused.map(|kind| format!("does not accept the OpenLineage event {kind}"));
-        let said = run_nightly(&nightly, address, &[], &["--overwrite"]).warned(&[&refused[0], &refused[1]]);
+    let (start, complete) =
+        ("does not accept the OpenLineage event START", "does not accept the OpenLineage event COMPLETE");
+    for (address, refused) in [
+        (closed, &[start, complete][..]),
+        (unwilling.address, &[start, complete]),
+        (silent.local_addr().unwrap(), &[start]),
+    ] {
+        let said = run_nightly(&nightly, address, &[], &["--overwrite"]).warned(refused);
         assert!(!said.contains("hush"), "{said}");
     }
-    run_nightly(&nightly, silent.local_addr().unwrap(), &[], &["--overwrite"])
-        .warned(&["does not accept the OpenLineage event START"]);
 
     // This one dies when it has taken the first event.
     let dying = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = dying.local_addr().unwrap();
     let first = std::thread::spawn(move || answer(&dying.accept().unwrap().0));
-    let said = run_nightly(&nightly, address, &[], &["--overwrite"])
-        .warned(&["does not accept the OpenLineage event COMPLETE"]);
+    let said = run_nightly(&nightly, address, &[], &["--overwrite"]).warned(&[complete]);
     assert_eq!(first.join().unwrap()["eventType"], "START");
     assert!(!said.contains("event START"), "{said}");
 }

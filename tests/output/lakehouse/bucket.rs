@@ -7,7 +7,6 @@ use super::*;
 /// How long a run may take until it puts a log.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// The scene with its output in a bucket.
 struct Bucket {
     scene: Scene,
     s3: S3,
@@ -25,7 +24,7 @@ impl Bucket {
         self.s3.file("out")
     }
 
-    fn command(&self, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    fn command<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> assert_cmd::assert::Assert {
         let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
         let mut command = resemblance();
         command.env_clear().envs(own).envs(self.s3.env()).env_remove("RESEMBLANCE_LOG");
@@ -40,8 +39,7 @@ impl Bucket {
     }
 
     fn run(&self, more: &[&str]) -> assert_cmd::assert::Assert {
-        let arguments = self.arguments(more);
-        self.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+        self.command(&self.arguments(more))
     }
 
     /// Runs the job until it puts a commit, which the store does not take, and kills it there.
@@ -53,7 +51,7 @@ impl Bucket {
         }
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
         command.envs(self.s3.env()).env("RESEMBLANCE_RETRY_SECONDS", "600").args(self.arguments(more));
-        let mut run = Process::start("run", &mut command, self.scene.folder.path());
+        let mut run = Process::start("run", &mut command, &self.scene.path(""));
         wait_for("the put of a commit", DEADLINE, || {
             assert!(run.ended().is_none(), "{}", run.said());
             (self.s3.faults.requests(put).len() > before).then_some(())

@@ -55,8 +55,7 @@ impl Scene {
                     std::fs::rename(out, &made).unwrap();
                 }
                 State::Applied | State::HalfApplied => {
-                    let mut apply = resemblance();
-                    apply.arg("apply").arg(path("source")).arg("--to").arg(&made).assert().success();
+                    program!["apply", path("source"), "--to", &made].assert().success();
                     if state == State::HalfApplied {
                         let manifest = std::fs::read(made.join("_resemblance/manifest.json")).unwrap();
                         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
@@ -112,10 +111,10 @@ impl Scene {
         ][self.below(7)];
         match self.below(12) {
             0 => delta_table(if self.below(4) == 0 { "_resemblance/removed" } else { table }),
-            1 => vec![(
-                ["manifest.json", "_resemblance/manifest.json"][self.below(2)].into(),
-                text("{\"metadata\": {\"dbt_version\": \"1.9\"}, \"nodes\": {}}"),
-            )],
+            1 => {
+                let name = ["manifest.json", "_resemblance/manifest.json"][self.below(2)];
+                vec![(name.into(), text("{\"metadata\": {\"dbt_version\": \"1.9\"}, \"nodes\": {}}"))]
+            }
             2 => vec![("manifest.json".into(), text("no JSON"))],
             3 => vec![(format!("{table}/part-00000-{}.snappy.parquet", self.hex(8)), text("PAR1"))],
             4 => {
@@ -123,7 +122,6 @@ impl Scene {
                 let name = format!("part-00000-{hex}-{random}-{}.resemblance.parquet", self.hex(8));
                 vec![(format!("{folder}/{name}"), text("PAR1"))]
             }
-            // A copy of a file of ours: elsewhere, or in the same folder.
             5..=7 if !ours.is_empty() => {
                 let path = &ours[self.below(ours.len())];
                 let inside = path.strip_prefix(out).unwrap();
@@ -165,53 +163,28 @@ impl Scene {
         }
     }
 
-    /// A command on `out`, and what it is called.
     fn command(&mut self, out: &Path) -> (String, assert_cmd::Command) {
-        let job = job_file(
-            self.folder.path(),
-            "parquet",
-            self.path("in.parquet").to_str().unwrap(),
-            out.to_str().unwrap(),
-        );
-        let mut command = resemblance();
-        let name = match self.below(8) {
-            0 => {
-                command.arg("clean").arg(out);
-                "clean"
-            }
-            1 | 2 => {
-                command.arg("apply").arg(self.path("source")).arg("--to").arg(out);
-                if self.below(2) == 0 {
-                    command.args(["--tables", "delta"]);
-                }
-                "apply"
-            }
-            3 => {
-                command.arg("generate").arg(out).args(["--documents", "30", "--files", "2", "--overwrite"]);
-                "generate --overwrite"
-            }
-            4 => {
-                command.arg("run").arg(job);
-                "run"
-            }
-            5 => {
-                command.arg("run").arg(job).args(["--set", "output.tables=delta"]);
-                "run with delta"
-            }
-            6 => {
-                command.arg("run").arg(job).arg("--overwrite");
-                "run --overwrite"
-            }
-            _ => {
-                command.arg("run").arg(job).args(["--overwrite", "--set", "output.tables=delta"]);
-                "run --overwrite with delta"
-            }
+        let [input, source] = ["in.parquet", "source"].map(|name| self.path(name).display().to_string());
+        let out = out.to_str().unwrap();
+        let job = job_file(self.folder.path(), "parquet", &input, out);
+        let (job, source) = (job.to_str().unwrap(), source.as_str());
+        let delta = "output.tables=delta";
+        let arguments = match self.below(8) {
+            0 => vec!["clean", out],
+            1 | 2 if self.below(2) == 0 => vec!["apply", source, "--to", out, "--tables", "delta"],
+            1 | 2 => vec!["apply", source, "--to", out],
+            3 => vec!["generate", out, "--documents", "30", "--files", "2", "--overwrite"],
+            4 => vec!["run", job],
+            5 => vec!["run", job, "--set", delta],
+            6 => vec!["run", job, "--overwrite"],
+            _ => vec!["run", job, "--overwrite", "--set", delta],
         };
-        (name.to_owned(), command)
+        let mut command = resemblance();
+        command.args(&arguments);
+        (arguments.join(" "), command)
     }
 }
 
-/// A Delta table of another program.
 fn delta_table(folder: &str) -> Vec<(String, Vec<u8>)> {
     let commit = format!(
         "{}\n{}\n{}\n",
@@ -246,7 +219,6 @@ fn spills(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files(folder)
 }
 
-/// Random layouts, drawn one after the other from the first seed.
 #[test]
 fn every_byte_of_others_outlives_every_command() {
     let mut scene = Scene::new(2025 + seeds(6).start);

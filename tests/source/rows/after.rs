@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Applies the output to a folder: the counts.
 fn apply(source: &Source, to: &str, more: &[&str]) -> Value {
     printed(resemblance().arg("apply").arg(source.path("out")).arg("--to").arg(source.path(to)).args(more))
 }
@@ -39,7 +38,6 @@ fn apply_keeps_rows_that_were_left_out() {
                 _ => assert_eq!(std::fs::read(kept).unwrap(), std::fs::read(expected).unwrap(), "{file}"),
             }
         }
-        // Rows that were not compared are in no cluster.
         apply(&source, "annotated", &["--annotate"]);
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A condition, and what it means for a row.
 type Condition = (&'static str, fn(&Row) -> bool);
 
 const CONDITIONS: [Condition; 8] = [
@@ -25,7 +24,6 @@ fn rows_that_do_not_meet_a_condition_are_no_documents() {
     let all = rows(71, 160);
     for ending in ENDINGS {
         let source = Source::new();
-        // Two files of different sizes.
         write(&source.path(&format!("in/a.{ending}")), &all[..50]);
         write(&source.path(&format!("in/b.{ending}")), &all[50..]);
         for (at, (condition, meets)) in CONDITIONS.into_iter().enumerate() {
@@ -43,9 +41,7 @@ fn texts_compared_with_numbers_are_counted() {
     let source = Source::new();
     let texts = ["5", "1", "n/a", "1e1", "many", "", "n/a"];
     let rows = texts.iter().enumerate().map(|(n, stars)| format!("r{n},one two three four {n},{stars}\n"));
-    std::fs::create_dir(source.path("in")).unwrap();
-    let rows: String = rows.collect();
-    std::fs::write(source.path("in/a.csv"), format!("id,text,stars\n{rows}")).unwrap();
+    source.put("a.csv", format!("id,text,stars\n{}", rows.collect::<String>()));
     let warnings = |output: &str, condition: &str| {
         let outcome = run(&source.job("csv", output, &[&format!("source.where={condition}")])).unwrap();
         assert_eq!(ids(&source.path(output)), ["r0", "r3"].map(str::to_owned).into(), "{condition}");
@@ -64,8 +60,7 @@ fn large_numbers_in_texts_are_compared_exactly() {
          99999999999999999999";
     let rows =
         numbers.split(' ').enumerate().map(|(n, number)| format!("r{n},one two three four {n},{number}\n"));
-    std::fs::create_dir(source.path("in")).unwrap();
-    std::fs::write(source.path("in/a.csv"), format!("id,text,n\n{}", rows.collect::<String>())).unwrap();
+    source.put("a.csv", format!("id,text,n\n{}", rows.collect::<String>()));
     for (at, (condition, expected)) in [
         ("n = 9007199254740993", &["r1"][..]),
         ("n > 9007199254740992 AND n < 1e18", &["r1"]),
@@ -96,10 +91,8 @@ fn a_condition_on_stories_and_one_that_no_row_meets() {
              </BODY></TEXT></REUTERS>\n"
         )
     };
-    std::fs::create_dir(source.path("in")).unwrap();
     let stories: String = (0..20).map(|id| story(id, ["YES", "NO"][id % 2])).collect();
-    std::fs::write(source.path("in/a.sgm"), format!("<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n{stories}"))
-        .unwrap();
+    source.put("a.sgm", format!("<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n{stories}"));
     let job = |output: &str, condition: &str| {
         let sets = ["source.id=oldid", "source.text=body", &format!("source.where={condition}")];
         source.job("reuters", output, &sets)
@@ -117,8 +110,7 @@ fn a_condition_on_stories_and_one_that_no_row_meets() {
 fn rows_that_cannot_be_read_are_rejected_and_not_left_out() {
     let source = Source::new();
     let all = rows(72, 40);
-    std::fs::create_dir(source.path("in")).unwrap();
-    std::fs::write(source.path("in/a.csv"), csv(&all) + "too,few\n").unwrap();
+    source.put("a.csv", csv(&all) + "too,few\n");
     let job = source.job("csv", "out", &["source.where=lang = 'en'", "source.on_error=reject"]);
     let outcome = run(&job).unwrap();
     let english = all.iter().filter(|row| row.lang == Some("en")).count() as u64;
@@ -139,36 +131,23 @@ fn conditions_that_cannot_be_used_are_refused() {
         ("lang + 1 > 2", &["source.where"]),
         ("lower(stars, lang) = 'x'", &["source.where"]),
     ] {
-        let error = run(&source.job("parquet", "out", &[&format!("source.where={condition}")])).unwrap_err();
-        assert_eq!(error.kind(), Kind::Job, "{condition}");
-        let said = error.one_line();
-        assert!(expected.iter().all(|part| said.contains(part)), "{condition}: {said}");
+        let ran = run(&source.job("parquet", "out", &[&format!("source.where={condition}")]));
+        fails(ran, Kind::Job, expected);
     }
-    let refused = |sets: &[&str]| {
-        let error = resolved("parquet", &source.path("in"), &source.path("out"), sets).unwrap_err();
-        error.one_line()
-    };
-    for (sets, expected) in [
-        (
-            &["source.where=stars > random()"][..],
-            "`source.where` calls random(), which may give another value",
-        ),
-        (&["source.where=stars >"], "`source.where` is \"stars >\", which is not a SQL condition"),
-        (&["source.limit=0"], "`source.limit` is \"0\": expected a number of documents"),
-        (&["source.limit=101%"], "`source.limit` is \"101%\""),
-        (&["source.limit=-1"], "source.limit"),
-        (&["source.seed=1"], "`source.seed` is set, but only source.limit uses it"),
+    for (set, expected) in [
+        ("source.where=stars > random()", "`source.where` calls random(), which may give another value"),
+        ("source.where=stars >", "`source.where` is \"stars >\", which is not a SQL condition"),
+        ("source.limit=0", "`source.limit` is \"0\": expected a number of documents"),
+        ("source.limit=101%", "`source.limit` is \"101%\""),
+        ("source.limit=-1", "source.limit"),
+        ("source.seed=1", "`source.seed` is set, but only source.limit uses it"),
     ] {
-        let said = refused(sets);
-        assert!(said.contains(expected), "{sets:?}: {said}");
+        fails(resolve(&job_text("in", "out"), &[set]), Kind::Job, &[expected]);
     }
-    let options = ["source.where=lang = 'en'", "source.id=path"];
-    let texts = resolved("text", &source.path("in"), &source.path("out"), &options);
-    let error = run(&texts.unwrap()).unwrap_err();
-    assert!(error.one_line().contains("text files have no column `lang`"), "{}", error.one_line());
+    let texts = source.job("text", "out", &["source.where=lang = 'en'", "source.id=path"]);
+    fails(run(&texts), Kind::Job, &["text files have no column `lang`"]);
 }
 
-/// A second source has a condition of its own.
 #[test]
 fn a_second_source_has_a_condition() {
     let source = Source::new();

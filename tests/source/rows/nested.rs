@@ -68,20 +68,12 @@ fn fields_are_columns_for_every_key() {
         let sets = [&NAMES[..], &[CONDITION]].concat();
         source.check(&source.job(ending, "out", &sets), &documents, left_out, ending);
         let found = table(&source.path("out"), "documents");
-        let shown = |name: &str| -> Vec<String> {
-            let texts = arrow::compute::cast(found.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
-            let texts = texts.as_any().downcast_ref::<StringArray>().unwrap().clone();
-            texts.iter().map(|value| value.unwrap_or("<null>").to_owned()).collect()
-        };
-        let carried = strings(&found, "id").into_iter().zip(shown("meta.of.stars")).zip(shown("meta.lang"));
-        let carried: BTreeSet<_> = carried.map(|((id, stars), lang)| (id, stars, lang)).collect();
+        let [ids, stars, langs] = ["id", "meta.of.stars", "meta.lang"].map(|name| strings(&found, name));
+        let carried: BTreeSet<_> = ids.into_iter().zip(stars).zip(langs).collect();
         let null = || "<null>".to_owned();
         let expected = documents.iter().map(|row| {
-            (
-                row.id.clone(),
-                row.stars.map_or_else(null, |n| n.to_string()),
-                row.lang.map_or_else(null, str::to_owned),
-            )
+            let stars = row.stars.map_or_else(null, |n| n.to_string());
+            ((row.id.clone(), stars), row.lang.map_or_else(null, str::to_owned))
         });
         assert_eq!(carried, expected.collect(), "{ending}");
     }
@@ -95,17 +87,10 @@ fn a_column_whose_own_name_has_a_dot_wins() {
     let nested = nested(&all, |texts| texts);
     let own: ArrayRef =
         Arc::new(StringArray::from_iter_values(all.iter().map(|row| format!("own {}", row.id))));
-    let mut columns: Vec<(String, ArrayRef)> = nested
-        .schema()
-        .fields()
-        .iter()
-        .map(|field| field.name().clone())
-        .zip(nested.columns().to_vec())
-        .collect();
-    columns.push(("meta.id".to_owned(), own));
-    let batch = RecordBatch::try_from_iter_with_nullable(
-        columns.into_iter().map(|(name, column)| (name, column, true)),
-    );
+    let mut fields = nested.schema().fields().to_vec();
+    fields.push(Arc::new(Field::new("meta.id", DataType::Utf8, true)));
+    let columns = [nested.columns(), &[own]].concat();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     write_batch(&source.path("in/a.parquet"), &batch.unwrap(), 20);
     run(&source.job("parquet", "out", &NAMES)).unwrap();
     assert_eq!(ids(&source.path("out")), all.iter().map(|row| format!("own {}", row.id)).collect());
@@ -124,13 +109,11 @@ fn fields_that_do_not_exist_or_hold_no_text_are_refused() {
         ("source.where=meta.of.moons > 2", &["no column `meta.of.moons`", "`meta.of.stars`"]),
     ] {
         let sets = [&["source.id=meta.id", "source.text=doc.body"][..], &[set]].concat();
-        let error = run(&source.job("parquet", "out", &sets)).unwrap_err();
-        let said = error.one_line();
+        let said = run(&source.job("parquet", "out", &sets)).unwrap_err().one_line();
         assert!(expected.iter().all(|part| said.contains(part)), "{set}: {said}");
     }
 }
 
-/// A command that detects columns finds columns inside structs.
 #[test]
 fn fields_are_found_without_a_job() {
     let source = Source::new();
@@ -140,9 +123,8 @@ fn fields_are_found_without_a_job() {
     let lines = ["#   doc.title ", "#   meta.of.stars ", "\ntext = \"doc.body\"\n"];
     program!["init", source.path("in"), "-o", "-"].assert().shown(&lines);
     let found = |options: &[&str]| {
-        let mut find = resemblance();
-        find.arg("find").arg(source.path("in")).args(["--json", "--unit", "word", "-k", "3"]).args(options);
-        find.args(["--id", "meta.id", "--threshold", "0.5"]).assert().shown(&[])
+        let find = ["--json", "--unit", "word", "-k", "3", "--id", "meta.id", "--threshold", "0.5"];
+        program!["find", source.path("in")].args(find).args(options).assert().shown(&[])
     };
     let pairs = found(&[]);
     assert!(!pairs.is_empty());

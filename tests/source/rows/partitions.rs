@@ -50,25 +50,17 @@ fn values_of_paths_are_columns_for_every_key() {
             }
         }
         let condition = "source.where=day > '2026-11-01' AND (shop = 'a/b c' OR shop IS NULL AND stars > 1)";
-        let keys = [
-            "source.id=['day', 'id']",
-            "source.id_separator=/",
-            "source.columns=['day']",
-            "source.group=shop",
-        ];
-        let sets = [&keys[..], &[condition]].concat();
+        let id = ["source.id=['day', 'id']", "source.id_separator=/"];
+        let sets = [&id[..], &["source.columns=['day']", "source.group=shop", condition]].concat();
         source.check(&source.job(ending, "out", &sets), &documents, left_out, ending);
         let found = table(&source.path("out"), "documents");
-        let shop =
-            found.column_by_name("shop").unwrap().as_any().downcast_ref::<StringArray>().unwrap().clone();
-        let shops = shop.iter().map(|shop| shop.unwrap_or("<null>").to_owned());
-        let found = strings(&found, "id").into_iter().zip(strings(&found, "day")).zip(shops);
+        let [ids, days, shops] = ["id", "day", "shop"].map(|name| strings(&found, name));
+        let found = ids.into_iter().zip(days).zip(shops);
         let found: BTreeSet<_> = found.map(|((id, day), shop)| (id, day, shop)).collect();
         assert_eq!(found, expected, "{ending}");
     }
 }
 
-/// Files that a condition excludes by their paths are not opened.
 #[test]
 fn files_are_left_out_before_they_are_read() {
     let source = Source::new();
@@ -87,7 +79,6 @@ fn files_are_left_out_before_they_are_read() {
         all.iter().filter(|row| row.stars.is_some_and(|stars| stars > 1)).cloned().collect();
     let by_where = (all.len() - documents.len()) as u64;
     source.check(&job, &documents, LeftOut { files: 1, by_where, by_limit: 0 }, "year");
-    // If no file is left, there are no documents.
     std::fs::remove_dir_all(source.path("in/year=19")).unwrap();
     let outcome = run(&source.job("parquet", "none", &["source.where=year = 2026 AND year = 2025"])).unwrap();
     assert_eq!(outcome.manifest.counts.documents, 0);

@@ -19,7 +19,6 @@ fn ranked(files: &[(&str, &[Row])], seed: u64) -> Vec<(u64, Row)> {
 fn a_sample_has_the_documents_of_the_least_ranks() {
     let all = rows(81, 160);
     for ending in ENDINGS {
-        // The rows in files of other names and sizes.
         for cuts in [&[160][..], &[40, 1, 119]] {
             let source = Source::new();
             let mut files = Vec::new();
@@ -73,7 +72,6 @@ fn a_sample_has_the_documents_of_the_least_ranks() {
     }
 }
 
-/// `find` and `dedup` have options for both.
 #[test]
 fn find_and_dedup_take_conditions_and_limits() {
     let source = Source::new();
