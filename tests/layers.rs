@@ -9,7 +9,6 @@ use syn::visit::Visit;
 use crate::messages::all_files;
 use crate::support::*;
 
-/// The folders of the sources of both crates.
 const CRATES: [&str; 2] = ["src", "crates/functions/src"];
 
 /// The sources in a folder of [`CRATES`], by their path from the repository's root.
@@ -97,7 +96,6 @@ impl CratePaths {
     }
 }
 
-/// The imports from below in `modules`, one line each.
 fn imports_from_below(sources: &BTreeMap<String, String>, modules: &[String]) -> Vec<String> {
     let place = |name: &String| modules.iter().position(|module| module == name);
     let mut wrong = Vec::new();
@@ -172,7 +170,6 @@ fn every_type_of_a_crate_has_a_name_of_its_own() {
     }
 }
 
-/// The types of a crate by name, each with its files.
 fn types(folder: &str) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in sources(folder) {
@@ -316,7 +313,6 @@ fn circles(sources: &BTreeMap<String, String>, folder: &str) -> BTreeMap<String,
     found
 }
 
-/// The files that `from` imports, also through other files.
 fn reached(imports: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
     let (mut found, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(file) = next.pop() {

@@ -15,6 +15,7 @@ mod writing;
 
 use std::path::Path as FsPath;
 
+use object_store::ObjectStore;
 use resemblance::engine::stores;
 
 use crate::support::s3::BUCKET;
@@ -59,12 +60,15 @@ fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&s
     command(variables, &arguments)
 }
 
-/// A session that knows the server's bucket.
-fn session_of(variables: &[(String, String)]) -> SessionContext {
-    let url: url::Url = format!("s3://{BUCKET}").parse().unwrap();
+/// The bucket as the program knows it with these variables.
+fn store(variables: &[(String, String)]) -> Arc<dyn ObjectStore> {
     let registry = stores::registry_of(variables.iter().cloned().collect());
+    registry.get_store(&format!("s3://{BUCKET}").parse().unwrap()).unwrap()
+}
+
+fn session_of(variables: &[(String, String)]) -> SessionContext {
     let context = session::session(&resolved("format = \"text\"\nurl = \"unused\"").engine).unwrap();
-    context.register_object_store(&url, registry.get_store(&url).unwrap());
+    context.register_object_store(&format!("s3://{BUCKET}").parse().unwrap(), store(variables));
     context
 }
 
@@ -88,6 +92,12 @@ impl Format {
         for (name, bytes) in &self.files {
             s3.put(&format!("{prefix}/{name}"), bytes);
         }
+    }
+
+    /// Puts the files into the bucket: a job file over them there.
+    fn put_with_job(&self, s3: &S3, prefix: &str, folder: &FsPath) -> PathBuf {
+        self.put(s3, prefix);
+        job_file(folder, &self.source(&s3.url(prefix)))
     }
 }
 
@@ -113,8 +123,8 @@ impl Corpus {
         s3.put("in/in.parquet", std::fs::read(&file).unwrap());
         let local = folder.path().join("local");
         run(&job(&file, &local, &[])).unwrap();
-        let job =
-            job_file(folder.path(), &format!("format = \"parquet\"\nurl = {:?}\n{COLUMNS}", s3.url("in")));
+        let source = format!("format = \"parquet\"\nurl = {:?}\n{COLUMNS}", s3.url("in"));
+        let job = job_file(folder.path(), &source);
         Corpus { s3, folder, job, expected: answers(&local) }
     }
 

@@ -21,33 +21,35 @@ use crate::support::*;
 /// The number of drivers that one round may need: killed drivers, and drivers that give up while too much is away.
 const DRIVERS: u64 = 6;
 
-/// Within this time a round ends.
 const ROUND: Duration = Duration::from_secs(300);
 
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Blow {
+    Kill,
+    Stop,
+    Drain,
+}
+
 #[derive(Debug, Clone, Copy)]
-enum Fault {
-    KillExecutor(usize),
-    StopExecutor(usize),
-    DrainExecutor(usize),
-    KillScheduler,
-    StopScheduler,
-    KillDriver,
+enum Victim {
+    Executor(usize),
+    Scheduler,
+    Driver,
 }
 
 /// A fault, the number of stages after which it is due, and milliseconds until what it struck is there again.
-type Planned = (usize, Fault, usize);
+type Planned = (usize, Blow, Victim, usize);
 
-/// One to four faults of a run of so many stages.
 fn faults(random: &mut Random, stages: usize) -> Vec<Planned> {
     let fault = |random: &mut Random| {
-        let (stage, place) = (random.below(stages), random.below(2));
+        let (stage, executor) = (random.below(stages), Victim::Executor(random.below(2)));
         match random.below(9) {
-            0..=2 => (stage, Fault::KillExecutor(place), random.below(5_000)),
-            3 => (stage, Fault::DrainExecutor(place), random.below(8_000)),
-            4 | 5 => (stage, Fault::StopExecutor(place), random.below(15_000)),
-            6 => (stage, Fault::KillScheduler, random.below(5_000)),
-            7 => (stage, Fault::StopScheduler, random.below(5_000)),
-            _ => (stage, Fault::KillDriver, 0),
+            0..=2 => (stage, Blow::Kill, executor, random.below(5_000)),
+            3 => (stage, Blow::Drain, executor, random.below(8_000)),
+            4 | 5 => (stage, Blow::Stop, executor, random.below(15_000)),
+            6 => (stage, Blow::Kill, Victim::Scheduler, random.below(5_000)),
+            7 => (stage, Blow::Stop, Victim::Scheduler, random.below(5_000)),
+            _ => (stage, Blow::Kill, Victim::Driver, 0),
         }
     };
     (0..1 + random.below(4)).map(|_| fault(random)).collect()
@@ -68,52 +70,38 @@ fn soak_random_faults() {
         let happened = disturbed(&mut scene, &format!("round{round}"), &faults);
         let seconds = began.elapsed().as_secs_f64();
         eprintln!("round {round}: right rows after {seconds:.1} s, {happened:?}");
-        happened.into_iter().for_each(|(name, number)| add(&mut all, name, number));
+        happened.into_iter().for_each(|(name, number)| add(&mut all, &name, number));
     }
     eprintln!("in all: {all:?}");
     assert!(all["faults"] > 0 && all["recoveries"] > 0, "no fault happened");
 }
 
-/// The faults that happened, the drivers and the recoveries.
-type Happened = BTreeMap<&'static str, u64>;
+type Happened = BTreeMap<String, u64>;
 
-fn add(happened: &mut Happened, name: &'static str, number: u64) {
-    *happened.entry(name).or_default() += number;
+fn add(happened: &mut Happened, name: &str, number: u64) {
+    *happened.entry(name.to_owned()).or_default() += number;
 }
 
-impl Fault {
-    fn name(self) -> &'static str {
-        match self {
-            Fault::KillExecutor(_) => "executors killed in a task",
-            Fault::StopExecutor(_) => "executors stopped",
-            Fault::DrainExecutor(_) => "executors drained",
-            Fault::KillScheduler => "schedulers killed",
-            Fault::StopScheduler => "schedulers stopped",
-            Fault::KillDriver => "drivers killed",
-        }
-    }
-}
-
-/// Runs the job under faults until it is done.
 fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
     let mut left: Vec<Planned> = faults.to_vec();
     // When it is due, the fault, and the process that was struck.
-    let mut mends: Vec<(Instant, Fault, u32)> = Vec::new();
+    let mut mends: Vec<(Instant, Blow, Victim, u32)> = Vec::new();
     let mut driver = scene.run(name, &["engine.stall_seconds=40"]);
-    let mut happened = Happened::from([("drivers", 1), ("faults", 0)]);
+    let mut happened = Happened::from([("drivers".to_owned(), 1), ("faults".to_owned(), 0)]);
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < ROUND, "{name} does not end");
-        mends.retain(|(due, fault, id)| Instant::now() < *due || !mend(scene, *fault, *id));
+        mends.retain(|&(due, blow, victim, id)| Instant::now() < due || !mend(scene, blow, victim, id));
         let said = driver.0.said();
         let stages = said.matches("done stage=").count() + said.matches("an earlier run stage=").count();
-        left.retain(|(stage, fault, away)| {
-            let struck = stages >= *stage && strike(scene, &mut driver, *fault);
+        left.retain(|&(stage, blow, victim, away)| {
+            let struck = stages >= stage && strike(scene, &mut driver, blow, victim);
             if struck {
                 add(&mut happened, "faults", 1);
-                add(&mut happened, fault.name(), 1);
-                let due = Instant::now() + Duration::from_millis(*away as u64);
-                mends.push((due, *fault, struck_id(scene, *fault)));
+                add(&mut happened, &format!("{blow:?} {victim:?}"), 1);
+                let due = Instant::now() + Duration::from_millis(away as u64);
+                let id = struck_process(&mut scene.cluster, victim).map_or(0, |process| process.id());
+                mends.push((due, blow, victim, id));
             }
             !struck
         });
@@ -136,21 +124,30 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
     assert_rows(&scene.output(name), &scene.expected, name);
     // All are there and go on for the next round.
     while !mends.is_empty() {
-        mends.retain(|(_, fault, id)| !mend(scene, *fault, *id));
+        mends.retain(|&(_, blow, victim, id)| !mend(scene, blow, victim, id));
         let_pass(Duration::from_millis(20));
     }
     std::fs::remove_dir_all(scene.output(name)).unwrap();
     happened
 }
 
+/// The process that a fault strikes; none for the driver, which nothing brings back.
+fn struck_process(cluster: &mut Cluster, victim: Victim) -> Option<&mut Process> {
+    match victim {
+        Victim::Executor(place) => Some(cluster.executor(place)),
+        Victim::Scheduler => Some(cluster.scheduler()),
+        Victim::Driver => None,
+    }
+}
+
 /// Does a fault; whether there was something to strike now.
-fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault) -> bool {
+fn strike(scene: &mut Scene, driver: &mut Driver, blow: Blow, victim: Victim) -> bool {
     let cluster = &mut scene.cluster;
     if driver.0.ended().is_some() {
         return false;
     }
-    match fault {
-        Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place) => {
+    match victim {
+        Victim::Executor(place) => {
             if cluster.executor(place).ended().is_some() || !cluster.is_busy(place) {
                 return false;
             }
@@ -162,54 +159,40 @@ fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault) -> bool {
             }
         }
         // Where no task runs, the run may need no scheduler any more.
-        Fault::KillScheduler | Fault::StopScheduler => {
+        Victim::Scheduler => {
             if cluster.scheduler().ended().is_some() || !(0..2).any(|place| cluster.is_busy(place)) {
                 return false;
             }
         }
-        Fault::KillDriver => {}
+        Victim::Driver => {}
     }
-    match fault {
-        Fault::KillExecutor(place) => cluster.executor(place).kill(),
-        Fault::StopExecutor(_) => {}
-        Fault::DrainExecutor(place) => {
-            cluster.executor(place).signal("TERM");
-            cluster.executor(place).signal("CONT");
+    let struck = struck_process(cluster, victim).unwrap_or(&mut driver.0);
+    match blow {
+        Blow::Kill => struck.kill(),
+        Blow::Stop => struck.signal("STOP"),
+        Blow::Drain => {
+            struck.signal("TERM");
+            struck.signal("CONT");
         }
-        Fault::KillScheduler => cluster.scheduler().kill(),
-        Fault::StopScheduler => cluster.scheduler().signal("STOP"),
-        Fault::KillDriver => driver.0.kill(),
     }
     true
 }
 
-/// The process that a fault strikes; 0 for the driver, which nothing brings back.
-fn struck_id(scene: &mut Scene, fault: Fault) -> u32 {
-    match fault {
-        Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place) => {
-            scene.cluster.executor(place).id()
-        }
-        Fault::KillScheduler | Fault::StopScheduler => scene.cluster.scheduler().id(),
-        Fault::KillDriver => 0,
-    }
-}
-
 /// Brings back what a fault struck, the process `id`; whether that could be done now.
-fn mend(scene: &mut Scene, fault: Fault, id: u32) -> bool {
+fn mend(scene: &mut Scene, blow: Blow, victim: Victim, id: u32) -> bool {
     let cluster = &mut scene.cluster;
-    match fault {
-        // The end of another fault put a new process in its place already.
-        Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place)
-            if cluster.executor(place).id() != id => {}
-        Fault::KillScheduler | Fault::StopScheduler if cluster.scheduler().id() != id => {}
-        Fault::KillExecutor(place) => cluster.spawn_executor(place),
-        // It still drains.
-        Fault::DrainExecutor(place) if cluster.executor(place).ended().is_none() => return false,
-        Fault::DrainExecutor(place) => cluster.spawn_executor(place),
-        Fault::StopExecutor(place) => cluster.executor(place).signal("CONT"),
-        Fault::KillScheduler => cluster.start_scheduler(),
-        Fault::StopScheduler => cluster.scheduler().signal("CONT"),
-        Fault::KillDriver => {}
+    // The end of another fault may have put a new process in its place already.
+    let Some(struck) = struck_process(cluster, victim).filter(|struck| struck.id() == id) else {
+        return true;
+    };
+    // It still drains.
+    if blow == Blow::Drain && struck.ended().is_none() {
+        return false;
+    }
+    match (blow, victim) {
+        (Blow::Stop, _) => struck.signal("CONT"),
+        (_, Victim::Executor(place)) => cluster.spawn_executor(place),
+        _ => cluster.start_scheduler(),
     }
     true
 }

@@ -21,8 +21,9 @@ pub mod sketch_joins;
 pub mod stopping;
 pub mod walk;
 
+use std::collections::HashMap;
 pub use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 pub use std::ops::Range;
 pub use std::path::{Path, PathBuf};
 pub use std::process::{Command, Output, Stdio};
@@ -65,7 +66,6 @@ pub use tempfile::{TempDir, tempdir};
 
 pub type Document = (String, String);
 
-/// The command under test.
 pub fn resemblance() -> assert_cmd::Command {
     let mut command =
         assert_cmd::Command::cargo_bin("resemblance").expect("the binary is built with the tests");
@@ -173,6 +173,15 @@ pub fn corpus(seed: u64, count: usize, words: usize) -> Vec<Document> {
     texts.into_iter().enumerate().map(|(i, text)| (format!("d{i:05}"), text.join(" "))).collect()
 }
 
+/// `count` words that no text of another name has.
+pub fn own_words(name: impl Display, count: usize) -> String {
+    (0..count).map(|word| format!("w{name}x{word}")).collect::<Vec<_>>().join(" ")
+}
+
+pub fn documents<I: ToString, T: ToString>(rows: &[(I, T)]) -> Vec<Document> {
+    rows.iter().map(|(id, text)| (id.to_string(), text.to_string())).collect()
+}
+
 /// Documents whose ids take 4,000 bytes each, where plans reckon with a few: a task of 64 MiB has no room for those that a
 /// join gives it at first. Each two documents are similar.
 pub fn long_ids() -> Vec<Document> {
@@ -203,7 +212,6 @@ pub fn write_columns(path: &Path, documents: &[Document], more: Vec<(&str, Array
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), row_group);
 }
 
-/// Writes rows as Parquet, so many in a row group.
 pub fn write_batch(path: &Path, batch: &RecordBatch, row_group: usize) {
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_max_row_group_row_count(Some(row_group))
@@ -219,7 +227,6 @@ pub fn job_text(source: impl Debug, output: impl Debug) -> String {
     job_text_of("parquet", source, output)
 }
 
-/// The text of a job file over files of another format.
 pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> String {
     format!(
         "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
@@ -243,6 +250,13 @@ pub const SET_BY_THE_TEST: &str = "set by the test";
 /// A job over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, and what `sets` says.
 pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
     resolve(&job_text(source, output), sets).unwrap()
+}
+
+/// The job of a file of the repository over another source.
+pub fn job_of(file: &str, source: &Path, output: &Path, sets: &[&str]) -> Job {
+    let places = [format!("source.url={}", source.display()), format!("output.url={}", output.display())];
+    let sets: Vec<String> = places.into_iter().chain(sets.iter().map(|set| set.to_string())).collect();
+    Job::load(repository(file), &sets).unwrap()
 }
 
 /// The job of a file with this text, and what `sets` says.
@@ -304,7 +318,6 @@ pub fn run_with(
     })
 }
 
-/// Waits for a future, on threads of its own.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
@@ -327,7 +340,6 @@ pub fn parquet_rows(path: &Path) -> Vec<RecordBatch> {
     std::iter::once(none).chain(reader.build().unwrap().map(Result::unwrap)).collect()
 }
 
-/// The rows of [`parquet_rows`] in one batch.
 pub fn parquet(path: &Path) -> RecordBatch {
     let batches = parquet_rows(path);
     concat_batches(&batches[0].schema(), &batches).unwrap()
@@ -340,12 +352,10 @@ pub fn cells(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
     (0..rows.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
 }
 
-/// The standard output of a command that ended.
 pub fn stdout(ended: &Output) -> String {
     String::from_utf8(ended.stdout.clone()).unwrap()
 }
 
-/// The messages of a command that ended.
 pub fn stderr(ended: &Output) -> String {
     String::from_utf8_lossy(&ended.stderr).into_owned()
 }
@@ -403,7 +413,6 @@ pub fn csv_records(text: &str) -> Vec<Vec<String>> {
     reader.records().map(|record| record.unwrap().iter().map(str::to_owned).collect()).collect()
 }
 
-/// The JSON that a command prints.
 pub fn printed(command: &mut assert_cmd::Command) -> Value {
     command.arg("--json").assert().json()
 }
@@ -469,7 +478,10 @@ pub fn signature_values(column: &ArrayRef) -> Vec<Vec<u32>> {
     }
 }
 
-/// A column of texts with nulls.
+pub fn string_pairs<C: FromIterator<(String, String)>>(batch: &RecordBatch, columns: [&str; 2]) -> C {
+    strings(batch, columns[0]).into_iter().zip(strings(batch, columns[1])).collect()
+}
+
 pub fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
     let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
     array.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
@@ -526,20 +538,23 @@ pub fn shingles(text: &str, size: usize) -> BTreeSet<String> {
     words.windows(size).map(|window| window.join(" ")).collect()
 }
 
-/// Every pair of a corpus whose Jaccard similarity is `threshold` or more, by comparing all with all.
+/// Every pair of a corpus whose Jaccard similarity is `threshold` or more, by counting the shingles that each two documents share.
 pub fn exact_pairs(documents: &[Document], size: usize, threshold: f64) -> BTreeMap<(String, String), f64> {
-    let sets: Vec<_> = documents.iter().map(|(id, text)| (id, shingles(text, size))).collect();
-    let mut pairs = BTreeMap::new();
-    for (i, (id_a, a)) in sets.iter().enumerate() {
-        for (id_b, b) in &sets[i + 1..] {
-            let shared = a.intersection(b).count();
-            let union = a.len() + b.len() - shared;
-            let jaccard = shared as f64 / union as f64;
-            if union > 0 && jaccard >= threshold {
-                let key = if id_a < id_b { (id_a, id_b) } else { (id_b, id_a) };
-                pairs.insert((key.0.to_string(), key.1.to_string()), jaccard);
-            }
+    let sets: Vec<_> = documents.iter().map(|(_, text)| shingles(text, size)).collect();
+    let mut with: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut shared: HashMap<(usize, usize), usize> = HashMap::new();
+    for (at, set) in sets.iter().enumerate() {
+        for shingle in set {
+            let others = with.entry(shingle).or_default();
+            others.iter().for_each(|other| *shared.entry((*other, at)).or_default() += 1);
+            others.push(at);
         }
     }
-    pairs
+    let pairs = shared.into_iter().filter_map(|((i, j), shared)| {
+        let jaccard = shared as f64 / (sets[i].len() + sets[j].len() - shared) as f64;
+        let mut ids = [i, j].map(|at| documents[at].0.clone());
+        ids.sort();
+        (jaccard >= threshold).then(|| (ids.into(), jaccard))
+    });
+    pairs.collect()
 }

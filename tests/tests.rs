@@ -77,7 +77,6 @@ mod output {
 mod pipeline {
     mod brute_force;
     mod combinations;
-    mod containment;
     mod daily;
     mod decontaminate;
     mod dense;
@@ -88,7 +87,6 @@ mod pipeline {
     mod parts;
     mod passages;
     mod passages_only;
-    mod prefix;
     mod reference_outputs;
     mod reference_passages;
     mod reuse;

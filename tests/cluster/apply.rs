@@ -4,21 +4,14 @@ use super::*;
 
 /// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let is_of_source =
-        |path: &Path| !path.starts_with("_resemblance") || path.starts_with("_resemblance/rejected");
-    let without_folder = |(path, bytes): (PathBuf, Vec<u8>)| {
-        let path = path.strip_prefix(folder.file_name().unwrap()).unwrap().to_owned();
-        is_of_source(&path).then_some((path, bytes))
-    };
-    inside(folder).into_iter().filter_map(without_folder).collect()
+    let mut written: BTreeMap<PathBuf, Vec<u8>> =
+        files(folder).into_iter().map(|(path, bytes)| (inside(folder, &path), bytes)).collect();
+    written.retain(|path, _| !path.starts_with("_resemblance") || path.starts_with("_resemblance/rejected"));
+    written
 }
 
-/// The files of a folder by their paths in it.
-fn inside(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let paths = files(folder).into_iter();
-    paths
-        .map(|(path, bytes)| (path.strip_prefix(folder.parent().unwrap()).unwrap().to_owned(), bytes))
-        .collect()
+fn inside(folder: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(folder).unwrap().to_owned()
 }
 
 /// The part of a manifest about the files of the source.
@@ -32,16 +25,7 @@ fn told(folder: &Path) -> Value {
 
 /// Ids of the removed documents, each with the id of the document that is kept.
 fn removed(folder: &Path) -> BTreeMap<String, String> {
-    let mut removed = BTreeMap::new();
-    for path in files(&folder.join("_resemblance/removed")).into_keys() {
-        let file = std::fs::File::open(path).unwrap();
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        for batch in reader.build().unwrap() {
-            let batch = batch.unwrap();
-            removed.extend(strings(&batch, "id").into_iter().zip(strings(&batch, "kept_id")));
-        }
-    }
-    removed
+    string_pairs(&parquet(&folder.join("_resemblance/removed")), ["id", "kept_id"])
 }
 
 /// Writes documents as files of a format, in partition folders.
@@ -56,8 +40,7 @@ fn source(folder: &Path, format: &str, documents: &[Document]) {
                 std::fs::write(inside.join("a.jsonl"), part.iter().map(line).collect::<String>()).unwrap();
             }
             _ => {
-                let line = |(id, text): &Document| format!("{id},\"{text}\"\n");
-                let lines = part.iter().map(line).collect::<String>();
+                let lines: String = part.iter().map(|(id, text)| format!("{id},\"{text}\"\n")).collect();
                 std::fs::write(inside.join("a.csv"), format!("id,text\n{lines}")).unwrap();
             }
         }
@@ -91,8 +74,7 @@ fn a_cluster_applies_like_one_process() {
             let (expected, to) =
                 (folder.join(format!("{format}{at}-alone")), folder.join(format!("{format}{at}")));
             alone(&output, &expected, options);
-            let [from, to_url] = [&output, &to].map(|path| path.display().to_string());
-            cluster.apply(&from, &to_url, options).succeed(QUIET);
+            cluster.apply(&output, &to, options).succeed(QUIET);
             assert!(written(&expected).len() >= 5);
             assert!(written(&to) == written(&expected), "{format} {options:?}");
             assert_eq!(told(&to), told(&expected), "{format} {options:?}");
@@ -101,7 +83,7 @@ fn a_cluster_applies_like_one_process() {
                 assert_eq!(removed(&to), removed(&expected), "{format}");
             }
             // It is finished, wherever the command runs.
-            let again = cluster.apply(&from, &to_url, options).succeed(QUIET);
+            let again = cluster.apply(&output, &to, options).succeed(QUIET);
             assert_eq!(again["already_finished"], true);
         }
     }
@@ -116,12 +98,11 @@ fn an_executor_dies_while_it_writes(cluster: &mut Cluster, folder: &Path) {
         std::fs::write(input.join(format!("{id}.txt")), text).unwrap();
     }
     let job = folder.join("texts.toml");
-    std::fs::write(&job, job_text_of("text", &input, &output).replace("id = \"id\"\ntext = \"text\"\n", ""))
-        .unwrap();
+    std::fs::write(&job, job_text_of("text", &input, &output).replace(COLUMNS, "")).unwrap();
     resemblance().arg("run").arg(&job).assert().success();
     let (expected, to) = (folder.join("texts-alone"), folder.join("texts-applied"));
     alone(&output, &expected, &[]);
-    let mut driver = cluster.apply(&output.display().to_string(), &to.display().to_string(), &[]);
+    let mut driver = cluster.apply(&output, &to, &[]);
     let place = cluster.kill_in_a_task("rewrite", &mut driver);
     driver.succeed(QUIET);
     cluster.start_executor(place);
@@ -136,8 +117,8 @@ fn from_bucket_to_bucket() {
     let cluster = Cluster::with(Setup { environment: s3.env(), ..Setup::default() });
     let input = cluster.folder().join("in");
     source(&input, "parquet", &corpus(63, 300, 20));
-    for (path, bytes) in inside(&input) {
-        s3.put(path.to_str().unwrap(), bytes);
+    for (path, bytes) in files(&input) {
+        s3.put(inside(cluster.folder(), &path).to_str().unwrap(), bytes);
     }
     let job = cluster.folder().join("job.toml");
     std::fs::write(&job, job_text(s3.url("in/"), s3.url("out/"))).unwrap();

@@ -7,13 +7,11 @@ use super::*;
 use crate::support::cluster::Task;
 use crate::support::rows::Rows;
 
-/// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;
 
 /// Settings with which a job runs every stage except for the dictionary's stages.
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
-/// The stages of that job.
 const STAGES: &str = "duplicates sketches copies candidates hot_positions hot_sketches frequencies all_candidates positions \
      scores members pairs components ranks represented removals removal_positions losses clusters totals";
 
@@ -30,7 +28,7 @@ impl Scene {
     pub(crate) fn new(cluster: Cluster, count: usize, sets: &[&'static str]) -> Self {
         let mut documents = corpus(54, count, 60);
         documents.extend_from_within(10..20);
-        let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &documents, 4));
+        let job = job_over(cluster.folder(), &documents, 4);
         let sets = [&ALL[..1], sets].concat();
         let expected = expected(cluster.folder(), &job, count, &sets);
         Self { cluster, job, expected, sets }
@@ -47,17 +45,15 @@ impl Scene {
 
     pub(crate) fn run(&self, name: &str, sets: &[&str]) -> Driver {
         let sets = [&self.sets[..], sets].concat();
-        self.cluster.run(&self.job, &self.output(name).display().to_string(), &sets)
+        self.cluster.run(&self.job, self.output(name), &sets)
     }
 
-    /// The run ends well, and its rows are right.
     pub(crate) fn survives(&self, driver: Driver, name: &str) -> Value {
         let record = driver.succeed(DEADLINE);
         assert_rows(&self.output(name), &self.expected, name);
         record
     }
 
-    /// The cluster runs another job without faults.
     fn runs_the_next_job(&self) {
         let record = self.run("next", &[]).succeed(QUIET);
         assert_rows(&self.output("next"), &self.expected, "the next job");
@@ -224,11 +220,10 @@ fn a_shuffle_file_that_a_disk_damages_is_named_and_its_stage_is_done_again() {
         let damaged: usize = tasks.iter().map(|task| damage(&scene.cluster, place, task)).sum();
         assert!(damaged > 0, "{tasks:?}");
         scene.cluster.executor(place).signal("CONT");
-        let ended = driver.end(DEADLINE);
-        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        let said = driver.end(DEADLINE).warned(&[]);
         assert_rows(&scene.output(&name), &scene.expected, &name);
         let again = |line: &&str| line.contains("a shuffled file on") && line.contains("is damaged");
-        let line = ended.said.lines().find(again).unwrap_or_else(|| panic!("{}", ended.said));
+        let line = said.lines().find(again).unwrap_or_else(|| panic!("{said}"));
         assert!(line.contains(&format!("/work{place}/")) && line.contains(".arrow"), "{line}");
     }
 }
@@ -252,7 +247,7 @@ fn a_task_in_which_two_executors_died_ends_the_run() {
     let file = cluster.folder().join("deadly.parquet");
     write_parquet(&file, &corpus(54, 20_000, 60), 20_000);
     let job = job_file(cluster.folder(), &file);
-    let mut driver = cluster.run(&job, &cluster.folder().join("out").display().to_string(), &[]);
+    let mut driver = cluster.run(&job, cluster.folder().join("out"), &[]);
     let reads = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
     for _ in 0..2 {
         let place = cluster.stop_in_a_task("sketches", &mut driver, |tasks| tasks.iter().any(reads));
@@ -261,10 +256,8 @@ fn a_task_in_which_two_executors_died_ends_the_run() {
     }
     // The third executor cannot end the task before the driver looks.
     cluster.executor(0).stop();
-    let ended = driver.end(DEADLINE);
-    assert_eq!(ended.code, Some(4), "{}", ended.said);
     let reads = format!("of stage sketches, which reads {}: look at these files", file.display());
-    assert!(ended.said.contains("two executors were lost") && ended.said.contains(&reads), "{}", ended.said);
+    driver.end(DEADLINE).refused(4, &["two executors were lost", &reads]);
 }
 
 #[test]
@@ -331,10 +324,7 @@ fn a_lost_scheduler_is_an_error_and_the_run_can_resume() {
     let mut driver = scene.run("away", &["engine.wait_seconds=3"]);
     await_stage(&scene, "candidates", &mut driver);
     scene.cluster.scheduler().kill();
-    let ended = driver.end(DEADLINE);
-    assert_eq!(ended.code, Some(4), "{}", ended.said);
-    assert!(ended.said.contains(&scene.cluster.url()[5..]), "{}", ended.said);
-    assert!(ended.said.contains("Connection refused"), "{}", ended.said);
+    driver.end(DEADLINE).refused(4, &[&scene.cluster.url()[5..], "Connection refused"]);
     assert!(!scene.output("away").join("manifest.json").exists());
     scene.cluster.start_scheduler();
     let driver = scene.run("away", &[]);
@@ -358,8 +348,7 @@ fn a_driver_that_is_interrupted_leaves_no_work_behind() {
     let mut driver = scene.run("interrupted", &[]);
     await_stage(&scene, "sketches", &mut driver);
     driver.0.signal("INT");
-    let ended = driver.end(60);
-    assert_eq!(ended.code, Some(130), "{}", ended.said);
+    driver.end(60).refused(130, &[]);
     wait_for("the scheduler to be idle", Duration::from_secs(60), || {
         scene.cluster.running().is_empty().then_some(())
     });

@@ -5,7 +5,7 @@ use super::*;
 /// Runs a job on the cluster and alone, and holds one against the other.
 fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {
     let (alone, output) = (cluster.folder().join(format!("{name}-alone")), cluster.folder().join(name));
-    let driver = cluster.run(job, &output.display().to_string(), sets);
+    let driver = cluster.run(job, &output, sets);
     let expected = rows_alone(job, &alone, sets);
     driver.succeed(QUIET);
     assert_rows(&output, &expected, name);
@@ -19,12 +19,12 @@ fn large_tables_are_counted_on_the_executors() {
     let folder = cluster.folder();
     let text = "one text that many documents have";
     let documents: Vec<_> = (0..COPIES).map(|copy| (format!("copy {copy}"), text.to_owned())).collect();
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
-    cluster.run(&job, &folder.join("small").display().to_string(), &["source.limit=20"]).succeed(QUIET);
+    let job = job_over(folder, &documents, 3);
+    cluster.run(&job, folder.join("small"), &["source.limit=20"]).succeed(QUIET);
     let tasks = || (0..2).map(|place| cluster.tasks(place, "totals").len()).sum::<usize>();
     assert_eq!(tasks(), 0, "small tables are counted by the driver");
     let output = folder.join("large");
-    cluster.run(&job, &output.display().to_string(), &["output.max_expand=0"]).succeed(QUIET);
+    cluster.run(&job, &output, &["output.max_expand=0"]).succeed(QUIET);
     assert!(tasks() > 0);
     let counts = manifest(&output).counts;
     let found =
@@ -42,7 +42,7 @@ fn jobs_of_the_repository_give_the_rows_of_one_process() {
     // A finished output is not run again.
     let output = cluster.folder().join("quickstart");
     let job = repository("jobs/quickstart.toml");
-    let record = cluster.run(&job, &output.display().to_string(), &[&source]).succeed(QUIET);
+    let record = cluster.run(&job, &output, &[&source]).succeed(QUIET);
     assert_eq!(record["already_finished"], true);
 
     // The second source has no rejected documents that are searched: its part of the union has no rows.
@@ -82,7 +82,7 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
     let cluster = Cluster::start();
     let folder = cluster.folder();
     let mut documents = corpus(52, 300, 40);
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let job = job_over(folder, &documents, 3);
     let tables =
         "minhash.family=one-permutation lsh.table_size=2000 lsh.bands=16 lsh.rows=4 lsh.bucket_hash=crc32";
     let tables: Vec<&str> = tables.split(' ').collect();
@@ -119,11 +119,9 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
     }
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let job = job_over(folder, &documents, 3);
     assert_same(&cluster, &job, "reject", &["source.duplicate_ids=reject"]);
-    let refused = cluster.run(&job, &folder.join("refused").display().to_string(), &[]).end(QUIET);
-    assert_eq!(refused.code, Some(3), "{}", refused.said);
-    assert!(refused.said.contains("ids must be unique"), "{}", refused.said);
+    cluster.run(&job, folder.join("refused"), &[]).end(QUIET).refused(3, &["ids must be unique"]);
 }
 
 /// A run against what the cluster wrote, with and without kept shingles, and both merged there.
@@ -132,11 +130,10 @@ fn new_documents_meet_reference_outputs() {
     let cluster = Cluster::start();
     let folder = cluster.folder();
     let documents = corpus(52, 300, 40);
-    let renamed: Vec<_> =
-        corpus(53, 60, 40).into_iter().map(|(id, text)| (format!("new {id}"), text)).collect();
+    let renamed = corpus(53, 60, 40).into_iter().map(|(id, text)| (format!("new {id}"), text));
     let more = documents[..60].iter().map(|(id, text)| (format!("again {id}"), format!("{text} w1 w2")));
-    let renamed: Vec<_> = renamed.into_iter().chain(more).collect();
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let renamed: Vec<Document> = renamed.chain(more).collect();
+    let job = job_over(folder, &documents, 3);
     let own = ["output.keep=shingles", "candidates.method=prefix"];
     for (name, sets) in [("reference", &[][..]), ("known-kept", &own)] {
         assert_same(&cluster, &job, name, sets);
@@ -176,7 +173,7 @@ fn documents_of_two_sources_give_the_rows_of_one_process() {
     let second = folder.join("linked.parquet");
     write_parquet(&second, &documents[..80], 40);
     let linked = second_source(second, "");
-    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    let job = job_over(folder, &documents, 3);
     let lines = "passages={ unit = 'line', min_words = 2 }";
     let words = "passages={ unit = 'word', length = 6 }";
     for (name, method, sets) in [

@@ -6,41 +6,31 @@ use std::net::TcpListener;
 use super::*;
 use crate::support::process::free_ports;
 
-/// Seconds that a refusal may take.
 const REFUSAL: Duration = Duration::from_secs(60);
 
-/// Runs the command with a deadline; its exit code and its standard error.
-fn refused(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = resemblance().args(arguments).timeout(REFUSAL).output().unwrap();
-    (output.status.code(), stderr(&output))
+/// The message of a command that ends with this code in time; it has all parts.
+fn refused(arguments: &[&str], code: i32, parts: &[&str]) -> String {
+    resemblance().args(arguments).timeout(REFUSAL).assert().refused(code, parts)
 }
 
 #[test]
 fn a_driver_without_a_cluster_says_so() {
     let folder = tempdir().unwrap();
-    let source = parquet_files(folder.path(), &corpus(53, 20, 20), 1);
-    let job = job_file(folder.path(), &source).display().to_string();
+    let job = job_over(folder.path(), &corpus(53, 20, 20), 1).display().to_string();
     let output = format!("output.url={}", folder.path().join("out").display());
-    let run = |scheduler: &str| {
+    let run = |scheduler: &str, code: i32, parts: &[&str]| {
         let scheduler = format!("engine.scheduler={scheduler}");
         // Much longer than this test may take: a refused connection is not waited for.
         let sets = ["engine.mode=cluster", "engine.wait_seconds=3600", &scheduler, &output];
-        let mut arguments = vec!["run", &job];
-        sets.iter().for_each(|set| arguments.extend(["--set", set]));
-        refused(&arguments)
+        let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).collect();
+        refused(&[&["run", &job], &sets[..]].concat(), code, parts);
     };
     let nobody = format!("df://127.0.0.1:{}", free_ports(1));
-    let (code, said) = run(&nobody);
-    assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("no scheduler listens") && said.contains(&nobody[5..]), "{said}");
-    let unknown = "df://scheduler.invalid:50050";
-    let (code, said) = run(unknown);
-    assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("the host of the scheduler scheduler.invalid:50050 is unknown"), "{said}");
+    run(&nobody, 4, &["no scheduler listens", &nobody[5..]]);
+    let unknown = "the host of the scheduler scheduler.invalid:50050 is unknown";
+    run("df://scheduler.invalid:50050", 4, &[unknown]);
     for wrong in ["127.0.0.1", "http://127.0.0.1:50050", "df://", "df://127.0.0.1:notaport"] {
-        let (code, said) = run(wrong);
-        assert_eq!(code, Some(2), "{wrong}: {said}");
-        assert!(said.contains("engine.scheduler"), "{wrong}: {said}");
+        run(wrong, 2, &["engine.scheduler"]);
     }
     assert!(!folder.path().join("out/manifest.json").exists());
 }
@@ -49,12 +39,9 @@ fn a_driver_without_a_cluster_says_so() {
 fn a_cluster_without_executors_is_waited_for_and_then_named() {
     let mut cluster = Cluster::with(Setup { executors: Vec::new(), ..Setup::default() });
     assert_eq!(cluster.get("/readyz").map(|(status, _)| status / 100), Some(5));
-    let source = parquet_files(cluster.folder(), &corpus(53, 20, 20), 1);
-    let job = job_file(cluster.folder(), &source);
-    let output = cluster.folder().join("out").display().to_string();
-    let ended = cluster.run(&job, &output, &["engine.wait_seconds=2"]).end(60);
-    assert_eq!(ended.code, Some(4), "{}", ended.said);
-    assert!(ended.said.contains("executor"), "{}", ended.said);
+    let job = job_over(cluster.folder(), &corpus(53, 20, 20), 1);
+    let output = cluster.folder().join("out");
+    cluster.run(&job, &output, &["engine.wait_seconds=2"]).end(60).refused(4, &["executor"]);
     assert!(cluster.scheduler().ended().is_none());
 }
 
@@ -66,43 +53,34 @@ fn wrong_arguments_of_roles_are_refused() {
     let taken = taken.local_addr().unwrap().to_string();
     let free = format!("127.0.0.1:{}", free_ports(3));
     let open = format!("0.0.0.0:{}", free_ports(3));
-    let executor = |bind: &str, vcores: &str, memory: &str| {
+    let executor = |bind: &str, limits: [&str; 2], code: i32, parts: &[&str]| {
         let place = ["executor", "--scheduler", "127.0.0.1:9", "--bind", bind, "--work-dir", &work];
-        refused(&[&place[..], &["--vcores", vcores, "--memory", memory]].concat())
+        refused(&[&place[..], &["--vcores", limits[0], "--memory", limits[1]]].concat(), code, parts)
     };
-    for (what, named, (code, said)) in [
-        ("no number", "--memory", executor(&free, "1", "much")),
-        ("too little", "--memory", executor(&free, "1", "1KiB")),
-        ("too little for so many", "--memory", executor(&free, "64", "512MiB")),
-        ("no number", "--vcores", executor(&free, "many", "512MiB")),
-        ("no port", "--bind", executor("127.0.0.1", "1", "512MiB")),
-        ("no port", "--bind", refused(&["scheduler", "--bind", "127.0.0.1"])),
-        ("any free port", "--bind", executor("127.0.0.1:0", "1", "512MiB")),
-        ("everybody", "--allow-unauthenticated", executor(&open, "1", "512MiB")),
-        ("everybody", "--allow-unauthenticated", refused(&["scheduler", "--bind", &open])),
-        (
-            "no seconds",
-            "--executor-timeout",
-            refused(&["scheduler", "--bind", &free, "--executor-timeout", "0"]),
-        ),
+    for (bind, limits, named) in [
+        (free.as_str(), ["1", "much"], "--memory"),
+        (&free, ["1", "1KiB"], "--memory"),
+        (&free, ["64", "512MiB"], "--memory"),
+        (&free, ["many", "512MiB"], "--vcores"),
+        ("127.0.0.1", ["1", "512MiB"], "--bind"),
+        ("127.0.0.1:0", ["1", "512MiB"], "--bind"),
+        (&open, ["1", "512MiB"], "--allow-unauthenticated"),
     ] {
-        assert_eq!(code, Some(2), "{what} for {named}: {said}");
-        assert!(said.contains(named), "{what} for {named}: {said}");
+        executor(bind, limits, 2, &[named]);
     }
+    refused(&["scheduler", "--bind", "127.0.0.1"], 2, &["--bind"]);
+    refused(&["scheduler", "--bind", &open], 2, &["--allow-unauthenticated"]);
+    refused(&["scheduler", "--bind", &free, "--executor-timeout", "0"], 2, &["--executor-timeout"]);
     let alone =
         ["executor", "--scheduler", "127.0.0.1:9", "--bind", &free, "--work-dir", &work, "--wait", "1"];
-    let (code, said) = refused(&alone);
-    assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("127.0.0.1:9") && said.contains("Connection refused"), "{said}");
-    for (code, said) in [refused(&["scheduler", "--bind", &taken]), executor(&taken, "1", "512MiB")] {
-        assert_eq!(code, Some(3), "{said}");
-        assert!(said.contains(&taken) && said.contains("another process listens there"), "{said}");
-    }
+    refused(&alone, 4, &["127.0.0.1:9", "Connection refused"]);
+    let listens = [taken.as_str(), "another process listens there"];
+    refused(&["scheduler", "--bind", &taken], 3, &listens);
+    executor(&taken, ["1", "512MiB"], 3, &listens);
     // An address for documentation, which no machine has.
     let elsewhere = ["scheduler", "--bind", "192.0.2.1:50050", "--allow-unauthenticated"];
-    let (code, said) = refused(&elsewhere);
-    assert_eq!(code, Some(3), "{said}");
-    assert!(said.contains("this machine has no such address") && !said.contains("another process"), "{said}");
+    let said = refused(&elsewhere, 3, &["this machine has no such address"]);
+    assert!(!said.contains("another process"), "{said}");
     for role in ["scheduler", "executor"] {
         let help = resemblance().args([role, "--help"]).assert().shown(&[]);
         assert!(help.contains("[default: 127.0.0.1:5005") && !help.contains("0.0.0.0"), "{help}");
@@ -182,10 +160,8 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
         let server = start_server(answer);
         let bind = format!("127.0.0.1:{}", free_ports(3));
         let arguments = ["executor", "--scheduler", &server, "--bind", &bind, "--work-dir", &work];
-        let (code, said) =
-            refused(&[&arguments[..], &["--memory", "512MiB", "--vcores", "1", "--wait", "2"]].concat());
-        assert_eq!(code, Some(4), "{answer:?}: {said}");
-        assert!(said.contains(&server) && said.contains(named), "{answer:?}: {said}");
+        let limits = ["--memory", "512MiB", "--vcores", "1", "--wait", "2"];
+        refused(&[&arguments[..], &limits].concat(), 4, &[&server, named]);
     }
 }
 
@@ -195,11 +171,10 @@ fn an_executor_of_many_more_vcores_than_cores_does_a_small_job() {
         Setup { executors: vec![ExecutorHost::default()], vcores: 64, memory: "4GiB", ..Setup::default() };
     let mut cluster = Cluster::with(setup);
     assert!(cluster.executor(0).said().contains("there are more vcores than cores"));
-    let source = parquet_files(cluster.folder(), &corpus(56, 300, 40), 2);
-    let job = job_file(cluster.folder(), &source);
+    let job = job_over(cluster.folder(), &corpus(56, 300, 40), 2);
     let expected = rows_alone(&job, &cluster.folder().join("alone"), &[]);
     let output = cluster.folder().join("out");
-    let record = cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
+    let record = cluster.run(&job, &output, &[]).succeed(QUIET);
     assert_rows(&output, &expected, "64 vcores");
     assert_eq!(record["recoveries"], 0, "{record:#}");
 }
@@ -207,10 +182,9 @@ fn an_executor_of_many_more_vcores_than_cores_does_a_small_job() {
 #[test]
 fn a_scheduler_forgets_jobs_that_ended() {
     let cluster = Cluster::start();
-    let source = parquet_files(cluster.folder(), &corpus(57, 40, 20), 2);
-    let job = job_file(cluster.folder(), &source);
+    let job = job_over(cluster.folder(), &corpus(57, 40, 20), 2);
     let output = cluster.folder().join("out");
-    cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
+    cluster.run(&job, &output, &[]).succeed(QUIET);
     let jobs = || cluster.get("/api/jobs").unwrap().1;
     assert_ne!(jobs(), "[]");
     wait_for("the scheduler to forget all jobs", Duration::from_secs(60), || (jobs() == "[]").then_some(()));

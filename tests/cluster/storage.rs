@@ -118,10 +118,7 @@ fn where_the_only_executors_disk_is_full_the_driver_says_so() {
     let setup = Setup { executors: vec![small], ..Setup::default() };
     let scene = Scene::new(Cluster::with(setup), 2_500, &[]);
     let ended = scene.run("full", &["engine.wait_seconds=3"]).end(QUIET);
-    assert_eq!(ended.code, Some(4), "{}", ended.said);
-    for part in ["127.0.0.1:", "no space is left on its disk", "No space left on device"] {
-        assert!(ended.said.contains(part), "{part}: {}", ended.said);
-    }
+    ended.refused(4, &["127.0.0.1:", "no space is left on its disk", "No space left on device"]);
 }
 
 /// An executor that cannot reach a store reports its name, the object and the innermost cause.
@@ -136,14 +133,10 @@ fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
     setup.executors[0].inside = vec!["env".into(), format!("AWS_ENDPOINT={nobody}")];
     let cluster = Cluster::with(setup);
     let source = parquet_files(cluster.folder(), &corpus(58, 50, 20), 1);
-    let key = "in/0.parquet";
-    s3.put(key, std::fs::read(source.join("0.parquet")).unwrap());
+    s3.put("in/0.parquet", std::fs::read(source.join("0.parquet")).unwrap());
     let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
-    let ended = cluster.run(&job, &s3.url("out"), &["engine.attempts=2"]).end(QUIET);
-    assert_eq!(ended.code, Some(4), "{}", ended.said);
-    for part in ["a task failed on the executor 127.0.0.1:", "in/0.parquet", "Connection refused"] {
-        assert!(ended.said.contains(part), "{part}: {}", ended.said);
-    }
+    let ended = cluster.run(&job, s3.url("out"), &["engine.attempts=2"]).end(QUIET);
+    ended.refused(4, &["a task failed on the executor 127.0.0.1:", "in/0.parquet", "Connection refused"]);
 }
 
 /// A fault in an executor's environment is reported with the executor's name, since the driver's environment is another one.
@@ -164,11 +157,8 @@ fn variables_and_credentials_of_an_executor_are_told_as_its_own() {
     s3.put("in/0.parquet", std::fs::read(source.join("0.parquet")).unwrap());
     let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
     for (executor, code, named) in [(0, 2, "AWS_REGION"), (1, 3, "there are no credentials")] {
-        let ended = cluster.run(&job, &s3.url("out"), &[]).end(QUIET);
-        assert_eq!(ended.code, Some(code), "{}", ended.said);
-        let whose = "the executor 127.0.0.1:";
-        assert!(ended.said.contains(whose) && ended.said.contains("its environment"), "{}", ended.said);
-        assert!(ended.said.contains(named), "{}", ended.said);
+        let ended = cluster.run(&job, s3.url("out"), &[]).end(QUIET);
+        ended.refused(code, &["the executor 127.0.0.1:", "its environment", named]);
         cluster.executor(executor).kill();
         if executor == 0 {
             cluster.add_executor(with(&without_keys));

@@ -20,7 +20,7 @@ fn connected(port: u16, beginning: &str) -> TcpStream {
 fn requests_that_never_end_are_ended_and_keep_nobody_out() {
     let environment = vec![("RESEMBLANCE_CLUSTER_TOKEN".to_owned(), "hush, hush".to_owned())];
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
-    let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &corpus(7, 60, 30), 2));
+    let job = job_over(cluster.folder(), &corpus(7, 60, 30), 2);
     let expected = rows_alone(&job, &cluster.folder().join("alone"), &[]);
     let mut half = Vec::new();
     for port in [cluster.port(), cluster.ports_of_executors()[0]] {
@@ -28,7 +28,7 @@ fn requests_that_never_end_are_ended_and_keep_nobody_out() {
         half.extend(std::iter::repeat_with(begin).take(STRANGERS));
     }
     let output = cluster.folder().join("out");
-    cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
+    cluster.run(&job, &output, &[]).succeed(QUIET);
     assert_rows(&output, &expected, "a run among strangers");
     for mut stream in half {
         let mut answer = Vec::new();

@@ -47,14 +47,10 @@ impl Files {
     }
 }
 
-/// The message of a command that ends with `code`.
-fn refused(command: &mut assert_cmd::Command, code: i32) -> String {
-    command.timeout(Duration::from_secs(60)).assert().refused(code, &[])
-}
-
+/// Checks that a command ends with `code` and a message that has all parts.
 #[track_caller]
-fn assert_has(said: &str, parts: &[&str]) {
-    parts.iter().for_each(|part| assert!(said.contains(part), "{part:?} is missing: {said}"));
+fn refused(command: &mut assert_cmd::Command, code: i32, parts: &[&str]) {
+    command.timeout(Duration::from_secs(60)).assert().refused(code, parts);
 }
 
 #[test]
@@ -72,10 +68,9 @@ fn a_cluster_with_tls_serves_nothing_without_it() {
     let ports = [port].into_iter().chain(flights.iter().copied());
     let _silent: Vec<_> = ports.map(|port| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     // Executors fetch from each other and the driver from them, and all connections to the scheduler have the token.
-    let source = parquet_files(cluster.folder(), &corpus(7, 400, 30), 2);
-    let job = job_file(cluster.folder(), &source);
+    let job = job_over(cluster.folder(), &corpus(7, 400, 30), 2);
     let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));
-    cluster.run(&job, &there.display().to_string(), &[]).succeed(QUIET);
+    cluster.run(&job, &there, &[]).succeed(QUIET);
     program!["run", &job, "--set", &format!("output.url={}", here.display())].assert().success();
     assert_rows(&there, &rows(&here), "a run with TLS");
 
@@ -92,32 +87,32 @@ fn a_cluster_with_tls_serves_nothing_without_it() {
         command
     };
     with(&files.variables()).args(["health", scheduler]).assert().success();
-    assert_has(&refused(resemblance().args(["health", scheduler]), 4), &["426"]);
+    refused(resemblance().args(["health", scheduler]), 4, &["426"]);
 
-    let drive = |variables: &[(String, String)], at: &str| {
+    let drive = |variables: &[(String, String)], at: &str, parts: &[&str]| {
         let to = format!("output.url={}", cluster.folder().join("refused").display());
         let at = format!("engine.scheduler={at}");
         let mut driver = with(variables);
         driver.arg("run").arg(&job).args(["--set", "engine.mode=cluster", "--set", &at, "--set", &to]);
-        refused(&mut driver, 2)
+        refused(&mut driver, 2, parts);
     };
-    assert_has(&drive(&[], scheduler), &["asks for TLS, and this process has none", CA]);
+    drive(&[], scheduler, &["asks for TLS, and this process has none", CA]);
     let untrusted = ["the certificate of the scheduler", "cannot be trusted", CA];
-    assert_has(&drive(&others.variables(), scheduler), &untrusted);
+    drive(&others.variables(), scheduler, &untrusted);
     // The certificate is for the address, and not for this name of it.
-    assert_has(&drive(&files.variables(), &format!("localhost:{port}")), &untrusted);
+    drive(&files.variables(), &format!("localhost:{port}"), &untrusted);
     assert!(!cluster.folder().join("refused/manifest.json").exists());
 
     let work = cluster.folder().join("work");
-    let execute = |variables: &[(String, String)]| {
+    let execute = |variables: &[(String, String)], parts: &[&str]| {
         let mut executor = with(variables);
         executor.args(["executor", "--scheduler", scheduler, "--bind"]);
         executor.arg(format!("127.0.0.1:{}", free_ports(3))).arg("--work-dir").arg(&work);
-        refused(&mut executor, 2)
+        refused(&mut executor, 2, parts);
     };
-    assert_has(&execute(&[]), &["asks for TLS"]);
-    assert_has(&execute(&others.variables()), &untrusted);
-    assert_has(&execute(&files.variables()[..1]), &["an executor serves", CERTIFICATE, KEY]);
+    execute(&[], &["asks for TLS"]);
+    execute(&others.variables(), &untrusted);
+    execute(&files.variables()[..1], &["an executor serves", CERTIFICATE, KEY]);
 }
 
 #[test]
@@ -146,12 +141,11 @@ fn a_server_without_tls_is_not_trusted() {
             let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    let source = parquet_files(folder.path(), &corpus(7, 20, 2), 1);
-    let mut driver = resemblance();
-    driver.env(CA, &files.authority).arg("run").arg(job_file(folder.path(), &source));
+    let mut driver = program!["run", job_over(folder.path(), &corpus(7, 20, 2), 1)];
+    driver.env(CA, &files.authority);
     driver.args(["--set", "engine.mode=cluster", "--set", &format!("engine.scheduler={address}")]);
     driver.args(["--set", &format!("output.url={}", folder.path().join("out").display())]);
-    assert_has(&refused(&mut driver, 2), &["there is no TLS connection to the scheduler", CERTIFICATE, CA]);
+    refused(&mut driver, 2, &["there is no TLS connection to the scheduler", CERTIFICATE, CA]);
 }
 
 #[test]
@@ -161,20 +155,20 @@ fn wrong_files_are_named() {
         (Files::new(&folder.path().join("ours")), Files::new(&folder.path().join("others")));
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
-    let serve = |certificate: Option<&Path>, key: Option<&Path>| {
-        let mut scheduler = resemblance();
-        scheduler.args(["scheduler", "--bind", &format!("127.0.0.1:{}", free_ports(1))]);
-        scheduler.envs(certificate.map(|path| (CERTIFICATE, path))).envs(key.map(|path| (KEY, path)));
-        refused(&mut scheduler, 2)
-    };
-    assert_has(&serve(Some(&files.certificate), None), &["set both", CERTIFICATE, KEY]);
-    assert_has(&serve(None, Some(&files.key)), &["set both", CERTIFICATE, KEY]);
     let missing = folder.path().join("missing.pem");
-    assert_has(&serve(Some(&missing), Some(&files.key)), &[CERTIFICATE, "missing.pem", "No such file"]);
-    assert_has(&serve(Some(&empty), Some(&files.key)), &[CERTIFICATE, "empty.pem", "as PEM"]);
-    assert_has(&serve(Some(&files.certificate), Some(&files.certificate)), &[KEY, "a private key as PEM"]);
-    assert_has(&serve(Some(&files.certificate), Some(&others.key)), &["cannot be used together"]);
-    let mut health = resemblance();
-    health.env(CA, &empty).args(["health", "127.0.0.1:1"]);
-    assert_has(&refused(&mut health, 2), &[CA, "empty.pem", "expected a file with certificates"]);
+    let (certificate, key) = (Some(&files.certificate), Some(&files.key));
+    for (certificate, key, parts) in [
+        (certificate, None, &["set both", CERTIFICATE, KEY][..]),
+        (None, key, &["set both", CERTIFICATE, KEY]),
+        (Some(&missing), key, &[CERTIFICATE, "missing.pem", "No such file"]),
+        (Some(&empty), key, &[CERTIFICATE, "empty.pem", "as PEM"]),
+        (certificate, certificate, &[KEY, "a private key as PEM"]),
+        (certificate, Some(&others.key), &["cannot be used together"]),
+    ] {
+        let mut scheduler = program!["scheduler", "--bind", format!("127.0.0.1:{}", free_ports(1))];
+        scheduler.envs(certificate.map(|path| (CERTIFICATE, path))).envs(key.map(|path| (KEY, path)));
+        refused(&mut scheduler, 2, parts);
+    }
+    let mut health = program!["health", "127.0.0.1:1"];
+    refused(health.env(CA, &empty), 2, &[CA, "empty.pem", "expected a file with certificates"]);
 }

@@ -41,7 +41,6 @@ struct Scarce {
     stage: &'static str,
     times: usize,
     plans: Mutex<Vec<String>>,
-    /// The files of the plans that failed.
     lost: Mutex<Vec<File>>,
 }
 
@@ -84,7 +83,6 @@ fn scarce(folder: &Path, output: &Path, stage: &'static str, times: usize) -> (R
     scarce_with(folder, output, &[], Scarce::of(stage, times))
 }
 
-/// Runs a job with settings on such an engine.
 fn scarce_with(folder: &Path, output: &Path, sets: &[&str], hook: Scarce) -> (Result<Outcome>, Scarce) {
     let input = folder.join("in.parquet");
     write_parquet(&input, &corpus(63, 300, 40), 50);

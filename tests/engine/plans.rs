@@ -34,7 +34,6 @@ struct Planned {
     unbounded: Vec<String>,
 }
 
-/// A plan as text.
 type Show = fn(Arc<dyn ExecutionPlan>, &SessionConfig) -> String;
 
 #[async_trait]

@@ -1,7 +1,5 @@
 //! The joins of sketches and candidates: the rows are the same with each, and a run says which one it took.
 
-use std::collections::HashMap;
-
 use crate::support::sketch_joins::{Machine, join_of, run_on};
 use crate::support::*;
 
@@ -22,48 +20,35 @@ const SPREAD: Machine = Machine { one_process: false, ..NARROW };
 /// With so many partitions, reading all sketches in each costs more than sending some of them.
 const DIVIDED: Machine = Machine { partitions: 40, ..NARROW };
 
-struct Scene {
-    folder: TempDir,
-    documents: Vec<(String, String)>,
+/// Documents in a folder, and the outputs of jobs over them.
+struct Documents {
+    scene: Scene,
+    documents: Vec<Document>,
 }
 
-impl Scene {
-    fn new() -> Self {
-        Self::of(40)
-    }
+has_a_scene!(Documents);
 
-    /// Documents of so many words.
-    fn of(words: usize) -> Self {
-        let folder = tempdir().unwrap();
-        let documents = corpus(71, 300, words);
-        write_parquet(&folder.path().join("in.parquet"), &documents, 50);
-        Self { folder, documents }
-    }
-
-    fn input(&self) -> PathBuf {
-        self.folder.path().join("in.parquet")
+impl Documents {
+    fn new(words: usize) -> Self {
+        let (scene, documents) = (Scene::new(&[]), corpus(71, 300, words));
+        scene.write("in.parquet", &documents);
+        Self { scene, documents }
     }
 
     fn run(&self, name: &str, machine: Machine, sets: &[&str]) -> PathBuf {
-        let output = self.folder.path().join(name);
-        run_on(&job(&self.input(), &output, sets), machine).unwrap();
-        output
+        run_on(&self.job("in.parquet", name, sets), machine).unwrap();
+        self.path(name)
     }
 }
 
-/// The rows that a stage wrote.
 fn written(output: &Path, stage: &str) -> u64 {
-    manifest(output)
-        .stages
-        .iter()
-        .find(|taken| taken.name == stage)
-        .unwrap_or_else(|| panic!("no {stage}"))
-        .rows
+    let stages = manifest(output).stages;
+    stages.iter().find(|taken| taken.name == stage).unwrap_or_else(|| panic!("no {stage}")).rows
 }
 
 #[test]
 fn every_join_finds_all_pairs() {
-    let scene = Scene::new();
+    let scene = Documents::new(40);
     let exact = exact_pairs(&scene.documents, 3, 0.5);
     assert!(exact.len() > 100, "{} pairs", exact.len());
     let mut first = None;
@@ -90,7 +75,7 @@ fn every_join_finds_all_pairs() {
 /// If signatures decide, they are compared first, and the shingles of dropped candidates are not read.
 #[test]
 fn signatures_drop_candidates_before_shingles_travel() {
-    let scene = Scene::of(300);
+    let scene = Documents::new(300);
     for (how, by) in [("prefilter", "score.prefilter=true"), ("signature", "score.by=signature")] {
         let sets = [&MANY[..], &[by]].concat();
         // Where no signatures are stored, all candidates go to the scores.
@@ -115,37 +100,15 @@ fn signatures_drop_candidates_before_shingles_travel() {
     }
 }
 
-/// Every pair of 0.5 or more, by counting the shingles that each two documents share.
-fn counted(documents: &[(String, String)]) -> BTreeMap<(String, String), f64> {
-    let sets: Vec<_> = documents.iter().map(|(_, text)| shingles(text, 3)).collect();
-    let mut of_shingle: HashMap<&str, Vec<usize>> = HashMap::new();
-    let mut shared: HashMap<(usize, usize), usize> = HashMap::new();
-    for (at, set) in sets.iter().enumerate() {
-        for shingle in set {
-            let others = of_shingle.entry(shingle).or_default();
-            others.iter().for_each(|other| *shared.entry((*other, at)).or_default() += 1);
-            others.push(at);
-        }
-    }
-    let pairs = shared.into_iter().filter_map(|((i, j), shared)| {
-        let jaccard = shared as f64 / (sets[i].len() + sets[j].len() - shared) as f64;
-        (jaccard >= 0.5).then(|| ((documents[i].0.clone(), documents[j].0.clone()), jaccard))
-    });
-    pairs.collect()
-}
-
 /// A random corpus by a random method in little memory: the rows are those of a count, and the program holds no more than half
 /// as much again as its budget, or what it needs by itself. The joins that stages took.
 fn trial(seed: u64) -> Vec<String> {
     const LEAST: u64 = 320 << 20;
     let mut random = Random(seed);
-    let folder = tempdir().unwrap();
     let (count, words) = (500 + random.below(3_500), 30 + random.below(400));
     let documents = corpus(seed, count, words);
-    let input = folder.path().join("in.parquet");
-    write_parquet(&input, &documents, 200);
-    let (file, output) = (folder.path().join("job.toml"), folder.path().join("out"));
-    std::fs::write(&file, job_text(&input, &output)).unwrap();
+    let scene = Scene::new(&[]).with_job("in.parquet", &documents);
+    let output = scene.path("out");
     let memory = [24, 32, 48, 64, 128, 512][random.below(6)];
     let threads = 1 + random.below(6);
     let method: &[&str] = match random.below(5) {
@@ -161,9 +124,9 @@ fn trial(seed: u64) -> Vec<String> {
     sets.push(format!("output.keep={}", ["none", "signatures", "shingles"][random.below(3)]));
     let what = format!("seed {seed}: {count} documents of {words} words, {sets:?}");
     let mut command = Command::new(resemblance().get_program());
-    command.arg("run").arg(&file).args(sets.iter().flat_map(|set| ["--set", set]));
-    let peak = Process::start("run", &mut command, folder.path()).peak_until_success();
-    let (found, expected) = (pairs(&output), counted(&documents));
+    command.arg("run").arg(scene.path("job.toml")).args(sets.iter().flat_map(|set| ["--set", set]));
+    let peak = Process::start("run", &mut command, &scene.path("")).peak_until_success();
+    let (found, expected) = (pairs(&output), exact_pairs(&documents, 3, 0.5));
     let different = expected.iter().filter(|(pair, jaccard)| found.get(*pair) != Some(*jaccard)).count();
     assert_eq!((found.len(), different), (expected.len(), 0), "{what}");
     let most = (memory << 20) * 3 / 2;

@@ -34,13 +34,12 @@ struct Seen {
     levels: usize,
 }
 
-/// Runs the job of a case.
 type Run<'a> = &'a mut dyn FnMut(&Path, &Job) -> Result<Outcome>;
 
 struct Case<'a> {
     what: String,
     settings: Settings,
-    folder: TempDir,
+    scene: Scene,
     random: Random,
     corpus: Corpus,
     seen: &'a mut Seen,
@@ -51,11 +50,11 @@ impl<'a> Case<'a> {
     fn new(seed: u64, settings: Settings, seen: &'a mut Seen, run: Run<'a>) -> Self {
         let corpus = Corpus::new(seed, settings.shape);
         let what = format!("seed {seed}, {settings:?}");
-        Self { what, settings, folder: tempdir().unwrap(), random: Random(!seed), corpus, seen, run }
+        Self { what, settings, scene: Scene::new(&[]), random: Random(!seed), corpus, seen, run }
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.scene.path(name)
     }
 
     fn check(mut self) {
@@ -95,13 +94,12 @@ impl<'a> Case<'a> {
     }
 
     fn file(&self, source: &str, name: &str) -> String {
-        self.path(source).join(format!("{name}.parquet")).display().to_string()
+        self.scene.text(&format!("{source}/{name}.parquet"))
     }
 
     fn job(&self, source: &str, output: &str, more: &[String]) -> Job {
         let sets = [&self.settings.sets(), more].concat();
-        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-        job(&self.path(source), &self.path(output), &sets)
+        self.scene.job(source, output, &sets.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     fn run(&mut self, job: &Job, output: &str) {
@@ -134,10 +132,10 @@ impl<'a> Case<'a> {
         check_rejects(&self.path("out"), "rejects", &sorted.rejects, &self.what);
         if self.settings.hash == Hash::Dictionary {
             let rows = table(&self.path("out"), "dictionary");
-            let found: BTreeMap<u64, String> =
-                numbers(&rows, "number").into_iter().zip(strings(&rows, "shingle")).collect();
+            let found = numbers(&rows, "number").into_iter().zip(strings(&rows, "shingle"));
             let shingles = dictionary.into_iter().map(|shingle| String::from_utf8(shingle).unwrap());
-            assert_eq!(found, (1..).zip(shingles).collect::<BTreeMap<_, _>>(), "dictionary: {}", self.what);
+            let [found, expected] = [found.collect::<BTreeMap<_, _>>(), (1..).zip(shingles).collect()];
+            assert_eq!(found, expected, "dictionary: {}", self.what);
         }
         if self.settings.plain {
             self.check_apply("out", &files);
@@ -215,8 +213,8 @@ impl<'a> Case<'a> {
             add(&mut documents, &sorted, &self.settings, false, day);
             let mut sets = Vec::new();
             if day > 0 {
-                let known: Vec<PathBuf> = (0..day).map(|day| self.path(&format!("out{day}"))).collect();
-                sets.push(format!("against.output={known:?}"));
+                let known: Vec<String> = (0..day).map(|day| format!("out{day}")).collect();
+                sets.push(self.scene.against(&known.iter().map(String::as_str).collect::<Vec<_>>()));
             }
             if !same_id.is_empty() {
                 sets.push(format!("against.same_id={same_id}"));
@@ -259,8 +257,8 @@ impl<'a> Case<'a> {
         if new_old || self.settings.contained.is_some() {
             return;
         }
-        let outputs = (0..=last).map(|day| self.path(&format!("out{day}")).display().to_string()).collect();
-        let merged = Job::merge(outputs, &jobs[last], &self.path("merged").display().to_string());
+        let outputs = (0..=last).map(|day| self.scene.text(&format!("out{day}"))).collect();
+        let merged = Job::merge(outputs, &jobs[last], &self.scene.text("merged"));
         self.run(&merged, "merged");
         for ((_, id), document) in &mut documents {
             (document.run, document.place) = (0, usize::from(removed.contains(id)));
@@ -291,7 +289,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Gives some of the texts ids that are known.
     fn repeat_ids(&mut self, texts: &mut [Text], documents: &Documents) {
         let ids: Vec<&String> = documents.keys().map(|name| &name.1).collect();
         for text in 0..texts.len().min(1 + self.random.below(3)) {
@@ -337,21 +334,18 @@ impl<'a> Case<'a> {
 
     /// Applies an output. Unrepresented and spared documents stay.
     fn check_apply(&mut self, output: &str, files: &Files) {
-        let (what, to) = (format!("{output} of {}", self.what), self.path(&format!("clean-{output}")));
-        let output = self.path(output);
-        resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
+        let (what, to) = (format!("{output} of {}", self.what), format!("clean-{output}"));
+        self.scene.apply(output, &to, &[]);
+        let (output, to) = (self.path(output), self.path(&to));
         let clusters = table(&output, "clusters");
         let flags = bools(&clusters, "reference").into_iter().zip(bools(&clusters, "representative"));
         let ids = strings(&clusters, "id").into_iter().zip(flags);
         let mut gone: BTreeSet<String> =
             ids.filter(|(_, (known, stays))| !known && !stays).map(|(id, _)| id).collect();
         if self.settings.contained.is_some() {
-            let copies: BTreeSet<String> =
-                strings(&table(&output, "spared_copies"), "id").into_iter().collect();
+            let copies = strings(&table(&output, "spared_copies"), "id");
             let spared = strings(&table(&output, "spared"), "id");
-            spared.iter().filter(|id| !copies.contains(*id)).for_each(|id| {
-                gone.remove(id);
-            });
+            gone.retain(|id| copies.contains(id) || !spared.contains(id));
         }
         self.seen.removed += gone.len();
         let kept: Vec<String> = parquet_rows(&to).iter().flat_map(|rows| strings(rows, "id")).collect();
@@ -376,30 +370,27 @@ fn assert_seen(all: u64, is_enough: bool, seen: &Seen) {
     assert!(seeds(all).count() < all as usize || is_enough, "these cases try too little: {seen:?}");
 }
 
+/// Tests of the parts of some cases, which run side by side.
+macro_rules! parts {
+    ($check:ident: $($test:ident = $part:literal),+) => {
+        $(#[test]
+        fn $test() {
+            $check($part);
+        })+
+    };
+}
+
 fn sketches(quarter: u64) {
     let seen = cases(40, (quarter, 4), |_, random| Settings::of_sketches(random));
     assert_seen(40, seen.pairs > 10 && seen.rejects > 10, &seen);
 }
 
-#[test]
-fn random_sketches_first_quarter() {
-    sketches(0);
-}
-
-#[test]
-fn random_sketches_second_quarter() {
-    sketches(1);
-}
-
-#[test]
-fn random_sketches_third_quarter() {
-    sketches(2);
-}
-
-#[test]
-fn random_sketches_last_quarter() {
-    sketches(3);
-}
+parts!(
+    sketches: random_sketches_first_quarter = 0,
+    random_sketches_second_quarter = 1,
+    random_sketches_third_quarter = 2,
+    random_sketches_last_quarter = 3
+);
 
 fn copies(half: u64) {
     let seen = cases(16, (half, 2), Settings::of_copies);
@@ -407,15 +398,7 @@ fn copies(half: u64) {
     assert_seen(16, enough && seen.left_out > 0 && seen.indirect > 0, &seen);
 }
 
-#[test]
-fn random_copies_of_odd_seeds() {
-    copies(1);
-}
-
-#[test]
-fn random_copies_of_even_seeds() {
-    copies(0);
-}
+parts!(copies: random_copies_of_odd_seeds = 1, random_copies_of_even_seeds = 0);
 
 #[test]
 fn random_losses() {

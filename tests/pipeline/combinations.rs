@@ -1,9 +1,8 @@
 //! Settings that meet: an output that one of them makes, read by what another one adds.
 
-use crate::pipeline::spans::spans;
+use crate::pipeline::spans::{spans, without_spans};
 use crate::support::*;
 
-/// Documents with a number and a group, in a folder.
 struct Numbered {
     scene: Scene,
     documents: Vec<Document>,
@@ -12,11 +11,13 @@ struct Numbered {
 has_a_scene!(Numbered);
 
 impl Numbered {
+    /// Writes the documents, and all of them as `all.parquet`.
     fn new(documents: Vec<Document>) -> Self {
-        Self { scene: Scene::new(&[]), documents }
+        let numbered = Self { scene: Scene::new(&[]), documents };
+        numbered.write("all.parquet", |_| true);
+        numbered
     }
 
-    /// Writes the documents for whose number `is_in` is true.
     fn write(&self, name: &str, is_in: impl Fn(usize) -> bool) {
         let rows: Vec<usize> = (0..self.documents.len()).filter(|&row| is_in(row)).collect();
         let documents: Vec<Document> = rows.iter().map(|&row| self.documents[row].clone()).collect();
@@ -35,7 +36,6 @@ fn print(command: &str, output: &Path, more: &[&str]) -> Value {
 #[test]
 fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     let scene = Numbered::new(corpus(81, 240, 25));
-    scene.write("all.parquet", |_| true);
     scene.write("one.parquet", |row| row < 140);
     scene.write("two.parquet", |row| row >= 140);
     scene.run("one.parquet", "one", &["output.keep=shingles"]);
@@ -49,8 +49,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     scene.merge(&["one", "outputs"], "merged").unwrap();
     for name in ["groups", "where", "contained", "outputs", "source", "merged"] {
         let output = scene.path(name);
-        let page = scene.path("page.html");
-        let report = print("report", &output, &["--to", page.to_str().unwrap()]);
+        let report = print("report", &output, &["--to", &scene.text("page.html")]);
         let clusters = table(&output, "clusters");
         let ids: BTreeSet<String> = strings(&clusters, "cluster_id").into_iter().collect();
         let of = |what: &str| report["numbers"][what].as_u64().unwrap() as usize;
@@ -58,37 +57,32 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
         assert_eq!(of("pairs"), table(&output, "pairs").num_rows(), "{name}");
         assert_eq!(of("clusters"), ids.len(), "{name}");
         assert!(of("pairs") > 20, "{name}: {}", of("pairs"));
-        let html = std::fs::read_to_string(&page).unwrap();
+        let html = std::fs::read_to_string(scene.path("page.html")).unwrap();
         assert!(html.contains("</html>") && html.len() < 3 << 20, "{name}");
     }
     // Spared documents are not counted as removed.
-    let (contained, removed) =
-        (scene.path("contained"), |report: &Value| report["numbers"]["removed"].as_u64());
-    let goes = crate::support::removed(&contained).len();
-    let stays = table(&contained, "spared").num_rows();
+    let contained = scene.path("contained");
+    let (goes, stays) = (removed(&contained).len(), table(&contained, "spared").num_rows());
     assert!(stays > 0);
-    assert_eq!(removed(&print("report", &contained, &[])), Some((goes - stays) as u64));
+    assert_eq!(print("report", &contained, &[])["numbers"]["removed"], goes - stays);
 }
 
 /// Documents with lines of a few words, and some lines repeat.
 fn lines(seed: u64, count: usize) -> Vec<Document> {
     let mut random = Random(seed);
-    let line = |random: &mut Random, number: usize| match random.below(3) {
-        0 => format!("A line that number {} has too", random.below(6)),
-        _ => format!("Only here {number} {}", random.below(1 << 30)),
+    let mut text = |number: usize| {
+        let line = |_| match random.below(3) {
+            0 => format!("A line that number {} has too", random.below(6)),
+            _ => format!("Only here {number} {}", random.below(1 << 30)),
+        };
+        (0..5).map(line).collect::<Vec<_>>().join("\n")
     };
-    (0..count)
-        .map(|number| {
-            let lines: Vec<String> = (0..3 + random.below(5)).map(|_| line(&mut random, number)).collect();
-            (format!("d{number:03}"), lines.join("\n"))
-        })
-        .collect()
+    (0..count).map(|number| (format!("d{number:03}"), text(number))).collect()
 }
 
 #[test]
 fn rows_that_are_left_out_have_no_part_in_passages() {
     let scene = Numbered::new(lines(82, 90));
-    scene.write("all.parquet", |_| true);
     scene.write("part.parquet", |row| row % 3 != 1);
     for unit in [&["passages.unit=line"][..], &["passages.unit=word", "passages.length=6"]] {
         scene.run("all.parquet", "all", unit);
@@ -116,7 +110,6 @@ fn rows_that_are_left_out_have_no_part_in_passages() {
 #[test]
 fn the_rows_that_are_left_out_are_not_evaluated() {
     let scene = Numbered::new(corpus(84, 260, 25));
-    scene.write("all.parquet", |_| true);
     scene.write("part.parquet", |row| row % 4 != 2);
     scene.run("all.parquet", "where", &["source.where='number % 4 <> 2'"]);
     scene.run("part.parquet", "part", &[]);
@@ -139,9 +132,8 @@ fn passages_are_cut_where_templates_do_not_count() {
     }
     documents[7].1 = header.to_owned();
     let scene = Numbered::new(documents);
-    scene.write("in.parquet", |_| true);
     let with = ["passages.unit=line", "passages.min_words=3", "clusters.contained=0.9"];
-    scene.run("in.parquet", "out", &[&["shingle.max_frequency=0.3"], &with[..]].concat());
+    scene.run("all.parquet", "out", &[&["shingle.max_frequency=0.3"], &with[..]].concat());
     let output = scene.path("out");
     assert_eq!(strings(&table(&output, "rejects"), "reason"), ["only_template"]);
     let found = spans(&output);
@@ -150,17 +142,10 @@ fn passages_are_cut_where_templates_do_not_count() {
     scene.apply("out", "clean", &["--passages", "cut"]);
     let spared: BTreeSet<String> = strings(&table(&output, "spared"), "id").into_iter().collect();
     let gone: BTreeSet<String> = removed(&output).difference(&spared).cloned().collect();
-    let mut expected: BTreeMap<String, String> = BTreeMap::new();
-    for (id, text) in scene.documents.iter().filter(|(id, _)| !gone.contains(id)) {
-        let of_text = found.iter().filter(|span| span.id == *id && !span.kept);
-        let cut: Vec<(usize, usize)> = of_text.map(|span| span.bytes).collect();
-        let kept =
-            text.bytes().enumerate().filter(|(at, _)| !cut.iter().any(|span| (span.0..span.1).contains(at)));
-        expected.insert(id.clone(), String::from_utf8(kept.map(|(_, byte)| byte).collect()).unwrap());
-    }
-    let rows = parquet(&scene.path("clean/in.parquet"));
+    let stay = scene.documents.iter().filter(|(id, _)| !gone.contains(id)).cloned();
+    let expected: BTreeMap<String, String> = stay.map(|document| without_spans(document, &found)).collect();
     let texts: BTreeMap<String, String> =
-        strings(&rows, "id").into_iter().zip(strings(&rows, "text")).collect();
+        string_pairs(&parquet(&scene.path("clean/all.parquet")), ["id", "text"]);
     assert_eq!(texts, expected);
     // The document that is nothing else is rejected, and its text is cut all the same.
     let headed: Vec<&String> =
@@ -173,25 +158,18 @@ fn passages_are_cut_where_templates_do_not_count() {
 fn a_report_of_an_object_store_is_that_of_the_disk() {
     let server = S3::start();
     let scene = Numbered::new(corpus(88, 160, 25));
-    scene.write("in.parquet", |_| true);
-    scene.run("in.parquet", "out", &["output.keep=shingles"]);
-    server.put("in.parquet", std::fs::read(scene.path("in.parquet")).unwrap());
+    let keep = "output.keep=shingles";
+    scene.run("all.parquet", "out", &[keep]);
+    server.put("in.parquet", std::fs::read(scene.path("all.parquet")).unwrap());
     let job = job_text(server.url("in.parquet"), server.url("out"));
     std::fs::write(scene.path("job.toml"), job).unwrap();
-    let with_store = || {
-        let mut command = resemblance();
-        command.envs(server.env());
-        command
-    };
-    let keep = ["run", "--set", "output.keep=shingles"];
-    with_store().args(keep).arg(scene.path("job.toml")).assert().success();
-    let page = scene.path("page.html");
-    let of_store =
-        with_store().args(["report", &server.url("out"), "--json", "--to"]).arg(&page).assert().json();
-    let of_disk = print("report", &scene.path("out"), &["--to", scene.path("disk.html").to_str().unwrap()]);
+    scene.command(&["run", "job.toml", "--set", keep]).envs(server.env()).assert().success();
+    let mut report = scene.command(&["report", &server.url("out"), "--json", "--to", "page.html"]);
+    let of_store = report.envs(server.env()).assert().json();
+    let of_disk = print("report", &scene.path("out"), &["--to", &scene.text("disk.html")]);
     assert_eq!(of_store["numbers"], of_disk["numbers"]);
     assert!(of_store["numbers"]["pairs"].as_u64().unwrap() > 20);
-    assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
+    assert!(std::fs::read_to_string(scene.path("page.html")).unwrap().contains("</html>"));
 }
 
 #[test]
@@ -259,4 +237,20 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_its_passages() {
     for passage in known.iter().take(4) {
         assert_eq!(shown("undisturbed", passage), shown("source", passage));
     }
+}
+
+#[test]
+fn methods_that_miss_contained_pairs_are_refused() {
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(1, 10, 20));
+    let prefix = "candidates.method=prefix";
+    for (command, sets, said) in [
+        ("run", &[][..], "`candidates.method` is \"lsh\""),
+        ("run", &[prefix, "score.by=signature"], "`score.by`"),
+        ("run", &[prefix, "score.prefilter=true"], "`score.prefilter`"),
+        ("compare", &[prefix], "`score.measure`"),
+    ] {
+        let mut asked = scene.command(&[command, "job.toml", "--set", "score.measure=containment"]);
+        asked.args(sets.iter().flat_map(|set| ["--set", set])).assert().refused(2, &[said]);
+    }
+    assert!(!scene.path("out").exists());
 }

@@ -2,11 +2,6 @@
 
 use crate::support::*;
 
-/// `count` words that no other text has.
-fn words(number: usize, count: usize) -> String {
-    (0..count).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
-}
-
 fn document(id: impl Into<String>, text: impl Into<String>) -> Document {
     (id.into(), text.into())
 }
@@ -20,7 +15,6 @@ fn clusters(output: &Path) -> Vec<(String, bool)> {
     ids
 }
 
-/// The ids of all Parquet files below a folder.
 fn ids(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for id in parquet_rows(folder).iter().flat_map(|batch| strings(batch, "id")) {
@@ -59,17 +53,14 @@ impl Lake {
     }
 
     fn merge(&self, outputs: &[&str], to: &str) {
-        let mut merge = resemblance();
-        merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to");
-        merge.arg(self.path(to)).assert().success();
+        self.command(&[&["merge"][..], outputs, &["--to", to]].concat()).assert().success();
     }
 
     /// Applies an output: what is printed, and what the log says.
     fn apply(&self, name: &str, more: &[&str]) -> (Value, String) {
-        let mut apply = resemblance();
-        apply.arg("apply").arg(self.path(name)).arg("--json").args(more);
+        let mut apply = self.command(&[&["apply", name, "--json"][..], more].concat());
         if !more.contains(&"--dry-run") {
-            apply.arg("--to").arg(self.path(&format!("clean/{name}")));
+            apply.args(["--to", &format!("clean/{name}")]);
         }
         let ended = apply.assert();
         (ended.json(), ended.warned(&[]))
@@ -79,15 +70,13 @@ impl Lake {
         ids(&self.path(&format!("clean/{name}")))
     }
 
-    fn kept_texts(&self, name: &str) -> BTreeMap<String, String> {
-        let rows = parquet_rows(&self.path(&format!("clean/{name}")));
-        rows.iter().flat_map(|batch| strings(batch, "id").into_iter().zip(strings(batch, "text"))).collect()
-    }
-
-    /// The pairs of a run over what is kept of these days together.
     fn pairs_of_kept(&self, days: &[&str]) -> u64 {
         let urls: Vec<PathBuf> = days.iter().map(|day| self.path(&format!("clean/{day}"))).collect();
         self.run("in", "union", &[&format!("source.url={urls:?}")]).manifest.counts.pairs
+    }
+
+    fn superseded(&self, day: &str) -> Option<u64> {
+        manifest(&self.path(day)).counts.superseded_reference_documents
     }
 }
 
@@ -113,7 +102,7 @@ fn days_after_a_second_source_leave_no_pair() {
         for day in days {
             let (applied, _) = lake.apply(day, &[]);
             assert!(applied["removed"].as_u64().unwrap() > 0, "{method} {day}: {applied}");
-            superseded += manifest(&lake.path(day)).counts.superseded_reference_documents.unwrap_or(0);
+            superseded += lake.superseded(day).unwrap_or(0);
         }
         // Pairs of documents that days before had kept stay, as the runs say.
         let pairs = lake.pairs_of_kept(&days);
@@ -126,11 +115,11 @@ fn days_after_a_second_source_leave_no_pair() {
 
 /// Two hundred documents; the next day half of them with five words more, and fifty others.
 fn two_days() -> [Vec<Document>; 2] {
-    let first: Vec<Document> = (0..200).map(|n| document(format!("a{n:03}"), words(n, 30))).collect();
+    let first: Vec<Document> = (0..200).map(|n| document(format!("a{n:03}"), own_words(n, 30))).collect();
     let longer = first[..100]
         .iter()
         .map(|(id, text)| document(format!("b{id}"), format!("{text} and five more words here")));
-    let others = (300..350).map(|n| document(format!("c{n}"), words(n, 30)));
+    let others = (300..350).map(|n| document(format!("c{n}"), own_words(n, 30)));
     let second = longer.chain(others).collect();
     [first, second]
 }
@@ -146,47 +135,38 @@ fn block(page: &str, heading: &str, language: &str) -> String {
 /// The commands of the page as they stand there, run by a shell.
 #[test]
 fn the_daily_recipe_leaves_no_pair() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let scene = Scene::new(&[]);
     for (day, documents) in ["2026-11-20", "2026-11-21"].into_iter().zip(two_days()) {
-        let source = path(&format!("reviews/day={day}"));
-        std::fs::create_dir_all(&source).unwrap();
-        write_parquet(&source.join("part-0.parquet"), &documents, 50);
+        scene.write(&format!("reviews/day={day}/part-0.parquet"), &documents);
     }
     const HEADING: &str = "A clean dataset every day";
-    std::fs::write(path("reviews.toml"), block("docs/daily.md", HEADING, "toml")).unwrap();
+    std::fs::write(scene.path("reviews.toml"), block("docs/daily.md", HEADING, "toml")).unwrap();
     let script = block("docs/daily.md", HEADING, "sh");
-    shell(&script, folder.path()).output().unwrap().shown(&[]);
-    let kept = |day: &str| ids(&path(&format!("clean/day={day}")));
-    assert_eq!((kept("2026-11-20").len(), kept("2026-11-21").len()), (200, 50));
-    let sets = [
-        format!("source.url={}", path("clean").display()),
-        format!("output.url={}", path("union").display()),
-    ];
-    let union = run(&Job::load(path("reviews.toml"), &sets).unwrap()).unwrap();
+    shell(&script, &scene.path("")).output().unwrap().shown(&[]);
+    let kept = |day: &str| ids(&scene.path(&format!("clean/day={day}"))).len();
+    assert_eq!((kept("2026-11-20"), kept("2026-11-21")), (200, 50));
+    let sets = [format!("source.url={}", scene.text("clean")), format!("output.url={}", scene.text("union"))];
+    let union = run(&Job::load(scene.path("reviews.toml"), &sets).unwrap()).unwrap();
     assert_eq!((union.manifest.counts.documents, union.manifest.counts.pairs), (250, 0));
 }
 
 /// The commands of the page about a second source as they stand there.
 #[test]
 fn the_recipe_of_a_second_source_continues_it() {
-    let folder = tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
+    let scene = Scene::new(&[]);
     let page = std::fs::read_to_string(repository("docs/link.md")).unwrap();
     let articles = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    std::fs::write(path("articles.toml"), articles).unwrap();
+    std::fs::write(scene.path("articles.toml"), articles).unwrap();
     const HEADING: &str = "New articles the next day";
-    std::fs::write(path("releases.toml"), block("docs/link.md", HEADING, "toml")).unwrap();
+    std::fs::write(scene.path("releases.toml"), block("docs/link.md", HEADING, "toml")).unwrap();
     let [first, second] = two_days();
-    for (name, documents) in [("articles", &second[..60]), ("articles-2", &second[60..])] {
-        std::fs::create_dir_all(path(name)).unwrap();
-        write_parquet(&path(name).join("part-0.parquet"), documents, 50);
-    }
+    scene.write("articles/part-0.parquet", &second[..60]);
+    scene.write("articles-2/part-0.parquet", &second[60..]);
     let lines = first.iter().map(|(id, text)| json!({"id": id, "body": text}).to_string() + "\n");
-    std::fs::write(path("releases.jsonl.gz"), gzipped(lines.collect::<String>())).unwrap();
+    std::fs::write(scene.path("releases.jsonl.gz"), gzipped(lines.collect::<String>())).unwrap();
     let script = format!("resemblance run articles.toml\n{}", block("docs/link.md", HEADING, "sh"));
-    shell(&script, folder.path()).output().unwrap().shown(&[]);
-    let counts = |name: &str| manifest(&path(name)).counts;
+    shell(&script, &scene.path("")).output().unwrap().shown(&[]);
+    let counts = |name: &str| manifest(&scene.path(name)).counts;
     assert_eq!((counts("out/linked").pairs, counts("out/linked-2").pairs), (60, 40));
     assert_eq!(counts("out/linked-2").reference_documents, Some(260));
 }
@@ -206,8 +186,7 @@ fn reference_documents_represent_their_clusters_unless_the_job_says_otherwise() 
             let lake = Lake::new(&sets);
             lake.day("one", &first, &[]);
             lake.day("two", &second, &["one"]);
-            let counts = manifest(&lake.path("two")).counts;
-            assert_eq!(counts.superseded_reference_documents, Some(superseded), "{sets:?}");
+            assert_eq!(lake.superseded("two"), Some(superseded), "{sets:?}");
             lake.apply("one", &[]);
             let (applied, said) = lake.apply("two", &[]);
             assert_eq!(applied["removed"], removed, "{sets:?}");
@@ -238,8 +217,7 @@ fn superseded_documents_of_earlier_days_are_counted() {
     // Day two connects them, and day three continues: what was superseded once is not counted again.
     lake.day("two", std::slice::from_ref(&b), &["one"]);
     lake.day("three", std::slice::from_ref(&d), &["one", "two"]);
-    let superseded = |name: &str| manifest(&lake.path(name)).counts.superseded_reference_documents;
-    assert_eq!((superseded("one"), superseded("two"), superseded("three")), (None, Some(1), Some(0)));
+    assert_eq!(["one", "two", "three"].map(|day| lake.superseded(day)), [None, Some(1), Some(0)]);
     let represented = [(a.0.clone(), true), (b.0.clone(), false), (c.0.clone(), false)];
     assert_eq!(clusters(&lake.path("two")), represented);
 
@@ -272,9 +250,9 @@ fn a_removed_document_removes_no_new_one() {
     for method in ["components", "representative"] {
         let method = format!("clusters.method={method}");
         let lake = Lake::new(&[&method]);
-        let text = words(1, 30);
+        let text = own_words(1, 30);
         lake.day("one", &[document("longest", format!("{text} and more")), document("copy", &*text)], &[]);
-        lake.replacing("two", &[document("longest", words(2, 30))], &["one"]);
+        lake.replacing("two", &[document("longest", own_words(2, 30))], &["one"]);
         lake.replacing("three", &[document("new", &*text)], &["one", "two"]);
         let expected = [("copy".to_owned(), false), ("new".to_owned(), true)];
         assert_eq!(clusters(&lake.path("three")), expected, "{method}");
@@ -282,70 +260,63 @@ fn a_removed_document_removes_no_new_one() {
         // The row of the replaced document is in the source of the first day, and in no table of the merged output.
         lake.merge(&["one", "two", "three"], "all");
         assert_eq!(manifest(&lake.path("all")).counts.replaced_documents, Some(1));
-        program!["apply", lake.path("all"), "--to", lake.path("refused")]
-            .assert()
-            .refused(2, &["replaced documents (1, by"]);
+        let applied = lake.command(&["apply", "all", "--to", "refused"]).assert();
+        applied.refused(2, &["replaced documents (1, by"]);
         assert!(!lake.path("refused").exists());
     }
 }
 
-/// The id of the cluster of each document, and the rows of cluster_id_changes.
-fn cluster_ids(output: &Path) -> [BTreeSet<(String, String)>; 2] {
-    let both = |name: &str, columns: [&str; 2]| {
-        let rows = table(output, name);
-        let [a, b] = columns.map(|column| strings(&rows, column));
-        a.into_iter().zip(b).collect()
+/// Holds the cluster of each document and the rows of cluster_id_changes against these.
+fn check_cluster_ids<const C: usize, const R: usize>(
+    output: &Path,
+    clusters: [(&str, &str); C],
+    changes: [(&str, &str); R],
+) {
+    let both = |name: &str, columns: [&str; 2]| -> BTreeSet<Document> {
+        string_pairs(&table(output, name), columns)
     };
-    [both("clusters", ["id", "cluster_id"]), both("cluster_id_changes", ["old_cluster_id", "cluster_id"])]
-}
-
-fn owned<const N: usize>(pairs: [(&str, &str); N]) -> BTreeSet<(String, String)> {
-    pairs.map(|(a, b)| (a.to_owned(), b.to_owned())).into()
+    assert_eq!(both("clusters", ["id", "cluster_id"]), documents(&clusters).into_iter().collect());
+    let found = both("cluster_id_changes", ["old_cluster_id", "cluster_id"]);
+    assert_eq!(found, documents(&changes).into_iter().collect());
 }
 
 #[test]
 fn the_id_of_a_cluster_whose_founder_was_replaced_goes_to_no_stranger() {
     let lake = Lake::new(&[]);
-    let [a, b] = [words(1, 40), words(2, 40)];
-    let day = |texts: &[(&str, String)]| -> Vec<Document> {
-        texts.iter().map(|(id, text)| document(*id, text.clone())).collect()
-    };
-    lake.day("one", &day(&[("c1", a.clone()), ("s", format!("{a} x"))]), &[]);
-    let strangers = [("c1", b.clone()), ("t", format!("{b} x")), ("u", format!("{a} y"))];
-    lake.replacing("two", &day(&strangers), &["one"]);
-    let [clusters, changes] = cluster_ids(&lake.path("two"));
-    assert_eq!(clusters, owned([("c1", "t"), ("t", "t"), ("s", "s"), ("u", "s")]));
-    assert_eq!(changes, owned([("c1", "s")]));
+    let [a, b] = [own_words(1, 40), own_words(2, 40)];
+    lake.day("one", &documents(&[("c1", a.clone()), ("s", format!("{a} x"))]), &[]);
+    let strangers = documents(&[("c1", b.clone()), ("t", format!("{b} x")), ("u", format!("{a} y"))]);
+    lake.replacing("two", &strangers, &["one"]);
+    let clusters = [("c1", "t"), ("t", "t"), ("s", "s"), ("u", "s")];
+    check_cluster_ids(&lake.path("two"), clusters, [("c1", "s")]);
     // The next day knows the new ids, and an edited founder keeps the id of its documents.
-    let edited = [("s", format!("{a} z")), ("v", format!("{b} z"))];
-    lake.replacing("three", &day(&edited), &["one", "two"]);
-    let [clusters, changes] = cluster_ids(&lake.path("three"));
-    assert_eq!(clusters, owned([("c1", "t"), ("t", "t"), ("v", "t"), ("s", "s"), ("u", "s")]));
-    assert_eq!(changes, owned([]));
+    let edited = documents(&[("s", format!("{a} z")), ("v", format!("{b} z"))]);
+    lake.replacing("three", &edited, &["one", "two"]);
+    let clusters = [("c1", "t"), ("t", "t"), ("v", "t"), ("s", "s"), ("u", "s")];
+    check_cluster_ids(&lake.path("three"), clusters, []);
 }
 
 /// A cluster that no new document joined on the day when its founder was replaced is written on a later day.
 #[test]
 fn the_change_of_a_cluster_id_is_written_when_the_cluster_is() {
     let lake = Lake::new(&[]);
-    let [a, b] = [words(1, 40), words(2, 40)];
-    let one = [document("c1", &*a), document("s", format!("{a} x")), document("v", format!("{a} y"))];
+    let [a, b] = [own_words(1, 40), own_words(2, 40)];
+    let one = documents(&[("c1", a.clone()), ("s", format!("{a} x")), ("v", format!("{a} y"))]);
     lake.day("one", &one, &[]);
     lake.replacing("two", &[document("c1", &*b)], &["one"]);
-    assert_eq!(cluster_ids(&lake.path("two")), [owned([]), owned([])]);
-    let known = ["one", "two"];
-    lake.replacing("three", &[document("w", format!("{a} z")), document("z", format!("{b} z"))], &known);
-    let [clusters, changes] = cluster_ids(&lake.path("three"));
-    assert_eq!(clusters, owned([("s", "s"), ("v", "s"), ("w", "s"), ("c1", "z"), ("z", "z")]));
-    assert_eq!(changes, owned([("c1", "s")]));
+    check_cluster_ids(&lake.path("two"), [], []);
+    let three = documents(&[("w", format!("{a} z")), ("z", format!("{b} z"))]);
+    lake.replacing("three", &three, &["one", "two"]);
+    let clusters = [("s", "s"), ("v", "s"), ("w", "s"), ("c1", "z"), ("z", "z")];
+    check_cluster_ids(&lake.path("three"), clusters, [("c1", "s")]);
 }
 
 /// A copy of a document that clusters.contained spares is removed on the day when it comes.
 #[test]
 fn copies_of_a_spared_document_are_removed_every_day() {
     let lake = Lake::new(&["score.threshold=0.6", "clusters.contained=0.98"]);
-    let base = words(1, 80);
-    let (longest, spared) = (format!("{base} {}", words(2, 30)), format!("{base} {}", words(3, 6)));
+    let base = own_words(1, 80);
+    let (longest, spared) = (format!("{base} {}", own_words(2, 30)), format!("{base} {}", own_words(3, 6)));
     let copies = |from: usize, to: usize| -> Vec<Document> {
         (from..to).map(|n| document(format!("a{n}"), &*spared)).collect()
     };
@@ -353,7 +324,7 @@ fn copies_of_a_spared_document_are_removed_every_day() {
     lake.day("one", &first, &[]);
     lake.apply("one", &[]);
     assert_eq!(lake.kept("one"), BTreeSet::from(["a0", "r"].map(String::from)));
-    let evaluated = printed(resemblance().arg("evaluate").arg(lake.path("one")));
+    let evaluated = printed(&mut lake.command(&["evaluate", "one"]));
     assert_eq!(evaluated["recall"]["removals"]["value"], 1.0);
     lake.day("two", &copies(5, 7), &["one"]);
     let (applied, _) = lake.apply("two", &[]);
@@ -384,40 +355,42 @@ fn a_merged_output_is_applied_to_the_sources_of_all_days() {
     assert_eq!(ids(&lake.path("clean/all/_resemblance/removed")), gone);
     // A second run does nothing; with `--annotate` all documents are there.
     assert_eq!(lake.apply("all", &[]).0["already_finished"], true);
-    program!["apply", lake.path("all"), "--annotate", "--to", lake.path("marked")].assert().success();
+    lake.command(&["apply", "all", "--annotate", "--to", "marked"]).assert().success();
     assert_eq!(ids(&lake.path("marked")).len(), 90);
 }
 
 /// Rows of files with one name are no documents with one id.
 #[test]
 fn row_numbers_of_two_days_are_no_ids_of_the_same_documents() {
-    let path = paths();
+    let scene = Scene::new(&[]);
     for (day, name) in [("one", "part.csv"), ("two", "part.csv"), ("three", "other.csv")] {
-        std::fs::create_dir_all(path(&format!("in/{day}"))).unwrap();
-        let lines: String = (0..5).map(|n| format!("{}\n", words(n, 20))).collect();
-        std::fs::write(path(&format!("in/{day}/{name}")), format!("text\n{lines}")).unwrap();
+        std::fs::create_dir_all(scene.path(&format!("in/{day}"))).unwrap();
+        let lines: String = (0..5).map(|n| format!("{}\n", own_words(n, 20))).collect();
+        std::fs::write(scene.path(&format!("in/{day}/{name}")), format!("text\n{lines}")).unwrap();
     }
     let ended = |day: &str, lines: &str| {
-        let text = format!(
-            "[source]\nformat = \"csv\"\nurl = {:?}\ntext = \"text\"\n{lines}\n[output]\nurl = {:?}\n",
-            path(&format!("in/{day}")),
-            path(day)
-        );
-        std::fs::write(path("job.toml"), text).unwrap();
-        resemblance().arg("run").arg(path("job.toml")).output().unwrap()
+        let source =
+            format!("[source]\nformat = \"csv\"\nurl = {:?}\ntext = \"text\"", scene.path("in").join(day));
+        let text = format!("{source}\n{lines}\n[output]\nurl = {:?}\n", scene.path(day));
+        std::fs::write(scene.path("job.toml"), text).unwrap();
+        scene.command(&["run", "job.toml"]).assert()
     };
-    ended("one", "").shown(&[]);
-    let against = format!("[against]\noutput = {:?}", path("one"));
-    let refused = |day: &str, lines: &str, code: i32, said: &str| {
-        let message = ended(day, &format!("{lines}\n{against}")).refused(code, &[said]);
+    ended("one", "").success();
+    let against = format!("[against]\noutput = {:?}", scene.path("one"));
+    for (lines, code, said) in [
+        ("", 2, &["`source.id` is left out"][..]),
+        (
+            "id = \"row_number\"",
+            3,
+            &["`part.csv:0`", "name the column that identifies a document as source.id"],
+        ),
+    ] {
+        let message = ended("two", &format!("{lines}\n{against}")).refused(code, said);
         assert!(!message.contains("same_id"), "{message}");
-    };
-    refused("two", "", 2, "`source.id` is left out");
-    refused("two", "id = \"row_number\"", 3, "`part.csv:0`");
-    refused("two", "id = \"row_number\"", 3, "name the column that identifies a document as source.id");
+    }
     // Files with names of their own have rows of their own.
-    ended("three", &format!("id = \"row_number\"\n{against}")).shown(&[]);
-    let kept = manifest(&path("three")).counts;
+    ended("three", &format!("id = \"row_number\"\n{against}")).success();
+    let kept = manifest(&scene.path("three")).counts;
     assert_eq!((kept.documents, kept.pairs), (5, 5));
 }
 
@@ -428,16 +401,10 @@ fn a_file_that_several_runs_read_is_written_once() {
     let lake = Lake::new(&[]);
     let mut documents = corpus(11, 60, 25);
     documents[5].1 = "two words".into();
-    std::fs::create_dir_all(lake.path("in")).unwrap();
-    write_parquet(&lake.path("in/all.parquet"), &documents, 20);
-    let run_below = |end: &str, name: &str, sets: &[&str]| {
-        let condition = format!("source.where=\"id < '{end}'\"");
-        let sets = [&[condition.as_str()][..], sets].concat();
-        run(&job(&lake.path("in"), &lake.path(name), &sets)).unwrap();
-    };
-    run_below("d00020", "one", &[]);
-    let against = format!("against.output=[{:?}]", lake.path("one"));
-    run_below("d00040", "two", &[&against, "against.same_id=skip"]);
+    lake.write("in/all.parquet", &documents);
+    lake.run("in", "one", &["source.where=\"id < 'd00020'\""]);
+    let below = "source.where=\"id < 'd00040'\"";
+    lake.run("in", "two", &[below, &lake.against(&["one"]), "against.same_id=skip"]);
     lake.merge(&["one", "two"], "both");
     let gone = removed(&lake.path("both"));
     assert!(gone.len() > 10);
@@ -497,17 +464,17 @@ fn nothing_is_lost_over_days_that_cut_and_drop() {
             lake.day(name, documents, &before.iter().map(String::as_str).collect::<Vec<_>>());
             lake.apply(name, &["--passages", "drop", "--min-words", "12"]);
         }
-        let of_days = |folder: &str, columns: &[&str]| {
-            let rows =
-                names.into_iter().flat_map(|name| parquet_rows(&lake.path(&format!("clean/{name}{folder}"))));
-            let row = |batch: RecordBatch| {
-                let columns: Vec<_> = columns.iter().map(|column| strings(&batch, column)).collect();
-                (0..batch.num_rows()).map(move |row| columns.iter().map(|c| c[row].clone()).collect())
-            };
-            rows.flat_map(row).collect::<Vec<Vec<String>>>()
+        let of_days = |folder: &str, columns: [&str; 3]| -> Vec<[String; 3]> {
+            let folders = names.map(|name| lake.path(&format!("clean/{name}{folder}")));
+            let rows = folders.iter().flat_map(|folder| parquet_rows(folder));
+            rows.flat_map(|batch| {
+                let columns = columns.map(|column| strings(&batch, column));
+                (0..batch.num_rows()).map(move |row| columns.each_ref().map(|column| column[row].clone()))
+            })
+            .collect()
         };
-        let kept: BTreeMap<String, String> =
-            of_days("", &["id", "text"]).into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+        let kept = of_days("", ["id", "text", "text"]);
+        let ids: BTreeSet<&String> = kept.iter().map(|[id, ..]| id).collect();
         let parts = |text: &str| -> BTreeSet<String> {
             match by_words {
                 true => {
@@ -517,26 +484,24 @@ fn nothing_is_lost_over_days_that_cut_and_drop() {
                 false => text.lines().map(str::to_owned).collect(),
             }
         };
-        let whole: BTreeSet<String> = kept.values().flat_map(|text| parts(text)).collect();
-        let mut short = BTreeSet::new();
-        for row in of_days("/_resemblance/removed", &["id", "kept_id", "reason"]) {
-            match row[2].as_str() {
-                "duplicate" => assert!(kept.contains_key(&row[1]), "seed {seed}: {row:?}"),
-                _ => drop(short.insert(row[0].clone())),
-            }
-        }
+        let whole: BTreeSet<String> = kept.iter().flat_map(|[_, text, _]| parts(text)).collect();
+        let removed = of_days("/_resemblance/removed", ["id", "kept_id", "reason"]);
+        let (duplicates, short): (Vec<_>, Vec<_>) =
+            removed.into_iter().partition(|[.., reason]| reason == "duplicate");
+        assert!(duplicates.iter().all(|[_, kept, _]| ids.contains(kept)), "seed {seed}: {duplicates:?}");
+        let short: BTreeSet<String> = short.into_iter().map(|[id, ..]| id).collect();
         dropped += short.len();
         // A word that is cut is in a window that is whole elsewhere, which may begin before the span and end behind it.
-        for row in of_days("/_resemblance/removed_spans", &["id", "byte_start", "byte_end"]) {
-            let (text, start, end) =
-                (&texts[&row[0]], row[1].parse::<usize>().unwrap(), row[2].parse::<usize>().unwrap());
-            let span: &str = &text[start..end];
+        for row in of_days("/_resemblance/removed_spans", ["id", "byte_start", "byte_end"]) {
+            let text = &texts[&row[0]];
+            let (start, end): (usize, usize) = (row[1].parse().unwrap(), row[2].parse().unwrap());
+            let span = &text[start..end];
             let words: Vec<&str> = text.split_whitespace().collect();
             let first = text[..start].split_whitespace().count();
             for at in (first..first + span.split_whitespace().count()).filter(|_| by_words) {
-                let windows = at.saturating_sub(4)..=at.min(words.len() - 5);
-                let mut windows = windows.map(|from| words[from..from + 5].join(" "));
-                assert!(windows.any(|window| whole.contains(&window)), "seed {seed}: {row:?} {at}");
+                let mut windows =
+                    (at.saturating_sub(4)..=at.min(words.len() - 5)).map(|from| &words[from..from + 5]);
+                assert!(windows.any(|window| whole.contains(&window.join(" "))), "seed {seed}: {row:?} {at}");
             }
             assert!(by_words || whole.contains(span.trim_end()), "seed {seed}: {row:?}");
             cut += 1;
@@ -557,12 +522,12 @@ fn nothing_is_lost_over_days_that_cut_and_drop() {
 /// The first day drops a document and cuts a run of words out of another one, which then hold nothing of what the second day has.
 #[test]
 fn cut_texts_are_in_no_reference_document() {
-    let [a, b, own] = [1, 2, 3].map(|number| words(number, 20));
+    let [a, b, own] = [1, 2, 3].map(|number| own_words(number, 20));
     let lake = Lake::new(&["passages.unit=word", "passages.length=20", "clusters.keep=['id']"]);
     let first = [
-        document("all", format!("{} {a}", words(5, 60))),
-        document("cut", format!("{} {a} {own} {}", words(6, 30), words(7, 10))),
-        document("other", format!("{} {b}", words(8, 60))),
+        document("all", format!("{} {a}", own_words(5, 60))),
+        document("cut", format!("{} {a} {own} {}", own_words(6, 30), own_words(7, 10))),
+        document("other", format!("{} {b}", own_words(8, 60))),
         document("short", format!("{a} new words {b}")),
     ];
     let window = |text: &str, from: usize, count: usize| {
@@ -572,9 +537,9 @@ fn cut_texts_are_in_no_reference_document() {
     let half = window(&format!("{a} {own}"), 10, 20);
     let middle = window(&first[3].1, 10, 22);
     let second = [
-        document("x-half", format!("{} {half} {}", words(9, 40), words(10, 40))),
+        document("x-half", format!("{} {half} {}", own_words(9, 40), own_words(10, 40))),
         document("y-copy", first[3].1.clone()),
-        document("z-part", format!("{} {middle} {}", words(11, 40), words(12, 40))),
+        document("z-part", format!("{} {middle} {}", own_words(11, 40), own_words(12, 40))),
     ];
     lake.day("one", &first, &[]);
     let drop = ["--passages", "drop"];
@@ -583,7 +548,7 @@ fn cut_texts_are_in_no_reference_document() {
     assert_eq!(applied["passages"]["documents"], 1);
     lake.day("two", &second, &["clean/one"]);
     lake.apply("two", &["--passages", "cut"]);
-    let clean = lake.kept_texts("two");
+    let clean: BTreeMap<String, String> = string_pairs(&parquet(&lake.path("clean/two")), ["id", "text"]);
     assert!(clean["x-half"].contains(&half));
     // It stays, and keeps what it has in common with the next one.
     assert!(clean["y-copy"].contains(&middle));
@@ -595,14 +560,13 @@ fn cut_texts_are_in_no_reference_document() {
     lake.day("plain", &second, &["one"]);
     for action in ["cut", "drop"] {
         let what_to_do = "name the result of apply in against.output instead of";
-        program!["apply", lake.path("plain"), "--to", lake.path("no"), "--passages", action]
-            .assert()
-            .refused(2, &[what_to_do, &lake.text("one")]);
+        let mut apply = lake.command(&["apply", "plain", "--to", "no", "--passages", action]);
+        apply.assert().refused(2, &[what_to_do, &lake.text("one")]);
     }
     let (_, said) = lake.apply("plain", &["--dry-run"]);
     assert!(said.contains("whose job has [passages]"), "{said}");
     // Another result of the first day is another reference.
-    program!["apply", lake.path("one"), "--to", lake.path("clean/other")].assert().success();
+    lake.command(&["apply", "one", "--to", "clean/other"]).assert().success();
     let sets = format!("against.output={:?}", [lake.path("clean/other"), lake.path("two")]);
     let refused = run(&lake.job("in/two", "two", &["output.url=three", &sets])).unwrap_err().one_line();
     assert!(refused.contains("name the former in place of the latter"), "{refused}");
@@ -621,9 +585,9 @@ impl OneJob {
                     output.url = 'set by each day'";
         std::fs::write(scene.path("daily.toml"), text).unwrap();
         for day in 1..=3 {
-            let new = (0..20).map(|n| document(format!("new{day}x{n}"), words(100 * day + n, 30)));
+            let new = (0..20).map(|n| document(format!("new{day}x{n}"), own_words(100 * day + n, 30)));
             // Copies of the first day.
-            let copies = (0..day).map(|n| document(format!("copy{day}x{n}"), words(100 + n, 30)));
+            let copies = (0..day).map(|n| document(format!("copy{day}x{n}"), own_words(100 + n, 30)));
             scene.write(&format!("in/day={day}/part.jsonl"), &new.chain(copies).collect::<Vec<_>>());
         }
         Self { scene }
@@ -683,7 +647,6 @@ fn one_job_file_serves_the_first_day_too() {
     assert_eq!(merged.job.get("first_day"), None);
 }
 
-/// The ids in all JSON lines files below a folder.
 fn ids_of_lines(folder: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(folder.join("part.jsonl")).unwrap();
     let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();

@@ -50,11 +50,6 @@ impl Pages {
         Output::read(&self.folder.path(name))
     }
 
-    /// Every pair, by comparing all with all.
-    fn exact(&self) -> BTreeMap<Ids, f64> {
-        exact_pairs(&self.documents, 3, 0.8)
-    }
-
     /// The number of these pairs where documents with the same shingles count as one.
     fn of_sets(&self, pairs: &[&Ids]) -> u64 {
         let texts: BTreeMap<&String, &String> = self.documents.iter().map(|(id, text)| (id, text)).collect();
@@ -90,7 +85,7 @@ impl Output {
         let clusters = table(output, "clusters");
         Self {
             pairs: pairs(output),
-            clusters: strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect(),
+            clusters: string_pairs(&clusters, ["id", "cluster_id"]),
             counts: manifest.counts,
             stages: manifest.stages.into_iter().map(|stage| stage.name).collect(),
             warnings: manifest.warnings,
@@ -106,11 +101,6 @@ impl Output {
     }
 }
 
-/// The documents that the pairs connect, by the smallest id of each component.
-fn connected(pairs: &BTreeMap<Ids, f64>) -> BTreeMap<String, String> {
-    least_reachable(pairs.keys().cloned())
-}
-
 const METHODS: [&[&str]; 3] = [
     &["candidates.method=prefix"],
     &["candidates.method=lsh", "lsh.hot_bucket=20"],
@@ -121,7 +111,7 @@ const METHODS: [&[&str]; 3] = [
 #[test]
 fn left_out_pairs_are_counted_and_have_paired_documents() {
     let scene = Pages::new(pages(2, 130));
-    let (exact, frequent) = (scene.exact(), scene.frequent());
+    let (exact, frequent) = (exact_pairs(&scene.documents, 3, 0.8), scene.frequent());
     for (number, method) in METHODS.into_iter().enumerate() {
         let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
         let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=20"]].concat());
@@ -131,16 +121,12 @@ fn left_out_pairs_are_counted_and_have_paired_documents() {
         }
         // Fewer by far, and true ones.
         assert!(some.pairs.len() * 4 < all.pairs.len(), "{} of {}", some.pairs.len(), all.pairs.len());
-        assert!(
-            some.counts.candidates.unwrap() * 3 < all.counts.candidates.unwrap(),
-            "{:?} {:?}",
-            some.counts,
-            all.counts
-        );
+        let candidates = [&some, &all].map(|output| output.counts.candidates.unwrap());
+        assert!(candidates[0] * 3 < candidates[1], "{candidates:?}");
         assert!(some.pairs.iter().all(|(pair, jaccard)| all.pairs.get(pair) == Some(jaccard)));
         // A document that has a partner still has one, and keeps its cluster here.
         assert_eq!(some.documents(), all.documents(), "{method:?}");
-        assert_eq!(some.clusters, connected(&some.pairs));
+        assert_eq!(some.clusters, least_reachable(some.pairs.keys().cloned()));
         for (a, b) in some.pairs.keys() {
             assert_eq!(all.clusters[a], all.clusters[b], "{a} and {b} are not connected");
         }
@@ -221,16 +207,34 @@ fn too_many_pairs_are_foretold() {
 #[test]
 fn dense_groups_are_in_summary_and_metrics() {
     let scene = Scene::new(&[]).with_job("in.parquet", &pages(1, 100));
-    let metrics = scene.path("metrics.prom");
-    let mut command = scene.command(&["run", "job.toml", "--metrics"]);
-    command.arg(&metrics).args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
-    command.output().unwrap().shown(&["in dense groups: paired with leaders"]);
+    let mut command = scene.command(&["run", "job.toml", "--metrics", "metrics.prom"]);
+    command.args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
+    command.assert().shown(&["in dense groups: paired with leaders"]);
     let counts = manifest(&scene.path("out")).counts;
-    let metrics = std::fs::read_to_string(metrics).unwrap();
-    let counts =
-        [("dense_documents", counts.dense_documents), ("dense_pairs_left_out", counts.dense_pairs_left_out)];
-    for (name, count) in counts {
+    let metrics = std::fs::read_to_string(scene.path("metrics.prom")).unwrap();
+    for (name, count) in
+        [("dense_documents", counts.dense_documents), ("dense_pairs_left_out", counts.dense_pairs_left_out)]
+    {
         let line = metrics.lines().find(|line| line.starts_with(&format!("resemblance_{name}{{"))).unwrap();
         assert!(line.ends_with(&format!(" {}", count.unwrap())), "{line}");
     }
+}
+
+/// Documents that begin with the same words, as pages with one header do; a few of them are copies with another word.
+#[test]
+fn hot_buckets_lose_no_pair_and_are_reported() {
+    let header = own_words("header", 60);
+    let copied = |at: usize| if at % 50 == 49 { at - 1 } else { at };
+    let text = |at: usize| format!("{header} first{at} {}", own_words(copied(at), 39));
+    let scene = Pages::new((0..1_000).map(|at| (format!("d{at:05}"), text(at))).collect());
+    let exact = exact_pairs(&scene.documents, 3, 0.8);
+    assert_eq!(exact.len(), 20);
+    let plain = scene.run("plain", &["lsh.hot_bucket=1000000"]);
+    let hot = scene.run("hot", &["lsh.hot_bucket=50"]);
+    assert!(plain.pairs.iter().all(|(pair, score)| hot.pairs.get(pair) == Some(score)), "a pair was lost");
+    assert!(hot.pairs.iter().all(|(pair, score)| exact.get(pair) == Some(score)));
+    assert!(plain.counts.hot_documents.is_none());
+    assert!(hot.counts.hot_documents.unwrap() > 500, "{:?}", hot.counts);
+    let candidates = [&hot, &plain].map(|output| output.counts.candidates.unwrap());
+    assert!(20 * candidates[0] < candidates[1], "{candidates:?}");
 }

@@ -2,14 +2,6 @@
 
 use crate::support::*;
 
-fn job_file(folder: &Path) -> PathBuf {
-    write_parquet(&folder.join("in.parquet"), &corpus(11, 1_500, 60), 200);
-    let job = folder.join("job.toml");
-    let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
-    std::fs::write(&job, text).unwrap();
-    job
-}
-
 /// Starts a run and kills it as soon as it says that `stage` is done: whether it was killed, and did not end before.
 fn killed_after(job: &Path, output: &Path, stage: &str, more: &[&str]) -> bool {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
@@ -22,9 +14,9 @@ fn killed_after(job: &Path, output: &Path, stage: &str, more: &[&str]) -> bool {
 /// are right, and nothing stays behind. Until then the result that is replaced is whole.
 #[test]
 fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
-    let folder = tempdir().unwrap();
-    let job = job_file(folder.path());
-    let undisturbed = folder.path().join("undisturbed");
+    let scene = Scene::new(&[]).with_job("in.parquet", &corpus(11, 1_500, 60));
+    let job = scene.path("job.toml");
+    let undisturbed = scene.path("undisturbed");
     again(&job, &undisturbed, &[]);
     let expected = tables(&undisturbed);
     let stages: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
@@ -39,28 +31,30 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
         assert_eq!(there, kept, "files that no manifest names stay behind: {what}");
         assert!(!output.join("_work").exists(), "{what}");
     };
-    let replaced = folder.path().join("replaced");
+    let replaced = scene.path("replaced");
     again(&job, &replaced, &[]);
+    let run_again = |output: &Path, needed: usize, more: &[&str]| {
+        let record = again(&job, output, more);
+        assert!(record["stages_reused"].as_u64().unwrap() as usize >= needed, "{record}");
+    };
     let mut killed = 0;
     for (number, stage) in stages.iter().enumerate() {
         // Positions are not needed if the stage that reads the texts is finished.
         let needed = stages[..=number].iter().filter(|stage| !stage.ends_with("positions")).count();
-        let output = folder.path().join(format!("killed after {stage}"));
+        let output = scene.path(&format!("killed after {stage}"));
         let was_killed = killed_after(&job, &output, stage, &[]);
         // After the last stage there is little left to do, and the run may be faster than the kill.
         assert!(was_killed || number + 1 == stages.len(), "the run ended before it was killed after {stage}");
         killed += usize::from(was_killed);
         if was_killed && !output.join("manifest.json").exists() {
-            let record = again(&job, &output, &[]);
-            assert!(record["stages_reused"].as_u64().unwrap() as usize >= needed, "{record}");
+            run_again(&output, needed, &[]);
         }
         check(&output, stage);
 
         let before = manifest(&replaced);
         if killed_after(&job, &replaced, stage, &["--overwrite"]) && manifest(&replaced) == before {
             assert_eq!(tables(&replaced), expected, "the old result after a kill after {stage}");
-            let record = again(&job, &replaced, &["--overwrite"]);
-            assert!(record["stages_reused"].as_u64().unwrap() as usize >= needed, "{record}");
+            run_again(&replaced, needed, &["--overwrite"]);
             assert!(before.paths().is_disjoint(&manifest(&replaced).paths()));
         }
         check(&replaced, &format!("--overwrite, {stage}"));
@@ -68,7 +62,6 @@ fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
     assert!(killed + 1 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
 }
 
-/// Runs again, to the end: the record.
 fn again(job: &Path, output: &Path, more: &[&str]) -> Value {
     let set = format!("output.url={}", output.display());
     program!["run", job, "--set", &set, "--json"].args(more).assert().json()
@@ -82,9 +75,8 @@ fn the_next_run_names_the_file_that_a_killed_one_was_reading() {
         s3.put(&format!("in/{name}.txt"), "one two three four five six seven");
     }
     let (job, output) = (folder.path().join("job.toml"), folder.path().join("out"));
-    let text =
-        format!("source = {{ format = \"text\", url = {:?} }}\noutput.url = {output:?}\n", s3.url("in/"));
-    std::fs::write(&job, text).unwrap();
+    let source = format!("source = {{ format = \"text\", url = {:?} }}\n", s3.url("in/"));
+    std::fs::write(&job, format!("{source}output.url = {output:?}\n")).unwrap();
     let run = || {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
         command.envs(s3.env()).arg("run").arg(&job);

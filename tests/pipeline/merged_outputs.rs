@@ -13,16 +13,13 @@ struct Chains {
     made: RefCell<BTreeMap<String, Made>>,
 }
 
-/// An output as the test made it.
 #[derive(Clone, Default)]
 struct Made {
     /// The days whose documents it holds: its own day, or all merged days.
     days: Vec<String>,
-    /// The outputs that it was compared with.
     seen: BTreeSet<String>,
     /// Whether its own documents were compared with each other.
     inner: bool,
-    /// The documents of the merged days.
     documents: BTreeMap<String, String>,
 }
 
@@ -46,7 +43,6 @@ impl Chains {
         self.scene.job(&source, name, &sets)
     }
 
-    /// Runs the day `name` against these outputs.
     fn day(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Result<()> {
         let job = self.job(name, documents, against, sets);
         run(&job)?;
@@ -108,6 +104,13 @@ impl Chains {
     }
 }
 
+fn change_manifest(chains: &Chains, output: &str, change: impl FnOnce(&mut Value)) {
+    let path = chains.path(output).join("manifest.json");
+    let mut written: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut written);
+    std::fs::write(&path, written.to_string()).unwrap();
+}
+
 /// Four days; the third and the fourth have new texts for some ids.
 fn days(seed: u64) -> [Vec<Document>; 4] {
     let documents = corpus(seed, 120, 25);
@@ -132,19 +135,15 @@ fn every_right_chain_is_merged_as_one_run() {
     chains.day("c", &c, &["a", "b"], REPLACE).unwrap();
     assert_eq!(manifest(&chains.path("c")).counts.replaced_documents.unwrap(), 6);
     chains.day("c2", &c, &["ab"], REPLACE).unwrap();
-    // The runs one by one, or what was merged of them, whichever the later run named.
-    chains.merged_is_one_run(&["a", "b", "c"], "abc");
-    chains.merged_is_one_run(&["ab", "c"], "ab-c");
-    chains.merged_is_one_run(&["ab", "c2"], "ab-c2");
-    chains.merged_is_one_run(&["a", "b", "c2"], "abc2");
-    // An output merged from merged ones.
     chains.day("d", &d, &["a", "b", "c"], REPLACE).unwrap();
+    // The runs one by one, or what was merged of them, whichever the later run named; and outputs merged from merged ones.
+    for outputs in ["a b c", "ab c", "ab c2", "a b c2", "ab c d"] {
+        chains.merged_is_one_run(&outputs.split(' ').collect::<Vec<_>>(), &outputs.replace(' ', "-"));
+    }
     chains.day("d2", &d, &["ab", "c"], REPLACE).unwrap();
-    chains.merged_is_one_run(&["ab-c", "d"], "abc-d");
-    chains.merged_is_one_run(&["ab-c", "d2"], "abc-d2");
-    chains.merged_is_one_run(&["abc", "d2"], "abc-d3");
-    chains.merged_is_one_run(&["a", "b", "c", "d2"], "abcd2");
-    chains.merged_is_one_run(&["ab", "c", "d"], "ab-c-d");
+    for outputs in ["ab-c d", "ab-c d2", "a-b-c d2", "a b c d2"] {
+        chains.merged_is_one_run(&outputs.split(' ').collect::<Vec<_>>(), &outputs.replace(' ', "_"));
+    }
 }
 
 #[test]
@@ -165,30 +164,32 @@ fn outputs_that_have_not_seen_each_other_are_refused_by_name() {
     chains.merge(&["a", "b"], "ab").unwrap();
     chains.day("of-ab", &d, &["ab"], &[]).unwrap();
 
-    let unseen = "was not made against all documents of";
-    chains.refused(&["a", "alone"], ["a", "alone"], unseen);
-    chains.refused(&["a", "b", "alone"], ["a", "alone"], unseen);
-    chains.refused(&["ab", "alone"], ["ab", "alone"], unseen);
-    chains.refused(&["alone", "ab"], ["alone", "ab"], unseen);
-    chains.refused(&["alone", "a"], ["alone", "a"], unseen);
-    chains.refused(&["ab", "of-a"], ["ab", "of-a"], unseen);
-    chains.refused(&["a", "b", "of-a"], ["b", "of-a"], unseen);
-    chains.refused(&["a", "of-a", "b"], ["b", "of-a"], unseen);
-    chains.refused(&["a", "new-old"], ["a", "new-old"], "against.pairs = \"new-old\"");
-    let order = "does not name before it";
-    chains.refused(&["b", "a"], ["b", "a"], order);
-    chains.refused(&["a", "of-both"], ["b", "of-both"], order);
-    chains.refused(&["a", "of-ab"], ["ab", "of-ab"], order);
-    chains.refused(&["of-both", "ab"], ["of-both", "a"], order);
+    let (unseen, order) = ("was not made against all documents of", "does not name before it");
     let twice = "hold the documents of the same run";
-    chains.refused(&["ab", "a"], ["ab", "a"], twice);
-    chains.refused(&["ab", "b"], ["ab", "b"], twice);
-    chains.refused(&["a", "ab"], ["a", "ab"], twice);
-    chains.refused(&["a", "a"], ["a", "a"], twice);
+    for (outputs, names, said) in [
+        ("a alone", ["a", "alone"], unseen),
+        ("a b alone", ["a", "alone"], unseen),
+        ("ab alone", ["ab", "alone"], unseen),
+        ("alone ab", ["alone", "ab"], unseen),
+        ("alone a", ["alone", "a"], unseen),
+        ("ab of-a", ["ab", "of-a"], unseen),
+        ("a b of-a", ["b", "of-a"], unseen),
+        ("a of-a b", ["b", "of-a"], unseen),
+        ("a new-old", ["a", "new-old"], "against.pairs = \"new-old\""),
+        ("b a", ["b", "a"], order),
+        ("a of-both", ["b", "of-both"], order),
+        ("a of-ab", ["ab", "of-ab"], order),
+        ("of-both ab", ["of-both", "a"], order),
+        ("ab a", ["ab", "a"], twice),
+        ("ab b", ["ab", "b"], twice),
+        ("a ab", ["a", "ab"], twice),
+        ("a a", ["a", "a"], twice),
+    ] {
+        chains.refused(&outputs.split(' ').collect::<Vec<_>>(), names, said);
+    }
     // A known output that was made again is not the one that was known.
-    let job = chains.job("a", &a[1..], &[], &[]);
     std::fs::remove_dir_all(chains.path("a")).unwrap();
-    run(&job).unwrap();
+    chains.day("a", &a[1..], &[], &[]).unwrap();
     chains.refused(&["a", "b"], ["a", "b"], "holds another result now");
 }
 
@@ -251,9 +252,9 @@ fn an_output_with_a_second_source_is_refused_without_an_output_of_that_source() 
     chains.linked("c", &c, "releases", &[]).unwrap();
     chains.day("other", &b, &[], &[]).unwrap();
     let missing = "names no output of that source";
-    chains.refused(&["a"], ["a", "in/releases"], missing);
-    chains.refused(&["a", "releases"], ["a", "in/releases"], missing);
-    chains.refused(&["other", "a"], ["a", "in/releases"], missing);
+    for outputs in [&["a"][..], &["a", "releases"], &["other", "a"]] {
+        chains.refused(outputs, ["a", "in/releases"], missing);
+    }
     let said = "was not made against all documents of";
     chains.refused(&["releases", "other", "a"], ["releases", "other"], said);
     chains.refused(&["releases", "new-old"], ["new-old", "in/releases"], "against.pairs = \"new-old\"");
@@ -263,9 +264,8 @@ fn an_output_with_a_second_source_is_refused_without_an_output_of_that_source() 
     fails(chains.day("next", &b, &["releases", "c"], REPLACE), Kind::Input, &["have a document with the id"]);
 
     // The source has changed since `a` was made.
-    let job = chains.job("releases", &releases[1..], &[], &[]);
     std::fs::remove_dir_all(chains.path("releases")).unwrap();
-    run(&job).unwrap();
+    chains.day("releases", &releases[1..], &[], &[]).unwrap();
     chains.refused(&["releases", "a"], ["a", "in/releases"], "if the files have changed since");
 }
 
@@ -278,10 +278,9 @@ fn outputs_of_older_versions_are_merged_or_refused() {
     chains.day("b", &b, &["a"], &[]).unwrap();
     chains.merge(&["a", "b"], "ab").unwrap();
     chains.day("c", &c, &["ab"], REPLACE).unwrap();
-    let path = chains.path("c/manifest.json");
-    let mut written: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert!(written["reference_outputs"][0].as_object_mut().unwrap().remove("merged").is_some());
-    std::fs::write(&path, written.to_string()).unwrap();
+    change_manifest(&chains, "c", |written| {
+        assert!(written["reference_outputs"][0].as_object_mut().unwrap().remove("merged").is_some());
+    });
     chains.merged_is_one_run(&["ab", "c"], "ab-c");
     chains.refused(&["a", "b", "c"], ["ab", "c"], "does not name before it");
 }
@@ -319,13 +318,10 @@ fn a_merge_has_its_own_engine_and_keep_settings() {
     chains.day("a", &a, &[], &["output.keep=shingles"]).unwrap();
     chains.day("b", &b, &["a"], &["output.keep=signatures"]).unwrap();
     // The last output claims to be of a cluster that is gone.
-    let path = chains.path("b/manifest.json");
-    let mut written: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    for (key, value) in [("mode", "cluster"), ("scheduler", "df://127.0.0.1:1")] {
-        written["job"]["engine"][key] = value.into();
-    }
-    written["job"]["engine"]["spill"] = "/nonexistent/spill".into();
-    std::fs::write(&path, written.to_string()).unwrap();
+    let gone = [("mode", "cluster"), ("scheduler", "df://127.0.0.1:1"), ("spill", "/nonexistent/spill")];
+    change_manifest(&chains, "b", |written| {
+        gone.into_iter().for_each(|(key, value)| written["job"]["engine"][key] = value.into());
+    });
     program!["merge", chains.path("a"), chains.path("b"), "--to", chains.path("ab"), "--memory", "256MiB"]
         .assert()
         .success();
@@ -341,33 +337,34 @@ fn a_merge_has_its_own_engine_and_keep_settings() {
 /// refused.
 fn random_chains(seed: u64) -> (usize, usize) {
     let mut random = Random(seed);
-    let mut sets: Vec<String> = vec![format!("score.threshold={}", [0.3, 0.5, 0.8, 1.0][random.below(4)])];
-    let mut draw = |random: &mut Random, options: &[&str]| {
-        sets.push(options[random.below(options.len())].to_owned());
+    let one_of = |random: &mut Random, choice: &'static str| {
+        let options: Vec<&'static str> = choice.split(' ').collect();
+        options[random.below(options.len())]
     };
-    draw(&mut random, &["shingle.size=3", "shingle.size=2", "shingle.size=5"]);
-    draw(&mut random, &["minhash.permutations=128", "minhash.permutations=64"]);
-    draw(&mut random, &["output.expand=all", "output.expand=all", "output.expand=star"]);
-    draw(&mut random, &["engine.threads=1", "engine.threads=2", "engine.threads=3"]);
+    let choices = [
+        "score.threshold=0.3 score.threshold=0.5 score.threshold=0.8 score.threshold=1.0",
+        "shingle.size=3 shingle.size=2 shingle.size=5",
+        "minhash.permutations=128 minhash.permutations=64",
+        "output.expand=all output.expand=all output.expand=star",
+        "engine.threads=1 engine.threads=2 engine.threads=3",
+    ];
+    let mut sets = choices.map(|choice| one_of(&mut random, choice)).to_vec();
     // Dense groups leave other pairs out in one run than in days.
-    let most = ["output.max_expand=1000", "output.max_expand=0", "output.max_expand=3"];
-    match random.below(6) {
-        0 | 1 => {
-            draw(&mut random, &["candidates.method=prefix"]);
-            draw(&mut random, &most[..2]);
-            draw(&mut random, &["output.keep=shingles"]);
-        }
-        2 => {
-            draw(&mut random, &["candidates.method=all"]);
-            draw(&mut random, &["output.keep=shingles"]);
-        }
-        3 => draw(&mut random, &["minhash.family=one-permutation"]),
-        _ => {
-            draw(&mut random, &most);
-            draw(&mut random, &["output.keep=signatures", "output.keep=shingles"]);
-        }
-    }
-    let chains = Chains::new(&sets.iter().map(String::as_str).collect::<Vec<_>>());
+    let of_method: &[&str] = match random.below(6) {
+        0 | 1 => &[
+            "candidates.method=prefix",
+            "output.max_expand=1000 output.max_expand=0",
+            "output.keep=shingles",
+        ],
+        2 => &["candidates.method=all", "output.keep=shingles"],
+        3 => &["minhash.family=one-permutation"],
+        _ => &[
+            "output.max_expand=1000 output.max_expand=0 output.max_expand=3",
+            "output.keep=signatures output.keep=shingles",
+        ],
+    };
+    sets.extend(of_method.iter().map(|choice| one_of(&mut random, choice)));
+    let chains = Chains::new(&sets);
     let documents = corpus(random.next(), 90, 20);
     let mut names: Vec<String> = Vec::new();
     let (mut right, mut refused) = (0, 0);

@@ -13,14 +13,10 @@ const WRITTEN: &str = "part written";
 fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command.arg("run").arg(job).args(["--log-format", "json"]).env("RESEMBLANCE_LOG", "resemblance=debug");
-    let engine = format!("engine.threads={threads}");
-    for set in [format!("output.url={}", output.as_ref().display()), engine]
-        .iter()
-        .map(String::as_str)
-        .chain(sets.iter().copied())
-    {
-        command.args(["--set", set]);
-    }
+    let (output, engine) =
+        (format!("output.url={}", output.as_ref().display()), format!("engine.threads={threads}"));
+    command.args(["--set", &output, "--set", &engine]);
+    command.args(sets.iter().flat_map(|set| ["--set", set]));
     command
 }
 
@@ -31,14 +27,11 @@ fn log(mut command: Command, message: &str) -> Vec<Value> {
     lines.filter(|line| line["fields"]["message"] == message).collect()
 }
 
-/// The records of parts of `stage`.
 fn records(output: &Path, stage: &str) -> Vec<PathBuf> {
+    let begin = format!("{stage}-");
+    let is_part = |name: &str| name.starts_with(&begin) && name.contains("-of-") && name.ends_with(".json");
     let there = std::fs::read_dir(output.join("_work")).unwrap().map(|entry| entry.unwrap().path());
-    let is_part = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with(&format!("{stage}-")) && name.contains("-of-") && name.ends_with(".json")
-    };
-    there.filter(is_part).collect()
+    there.filter(|path| is_part(path.file_name().unwrap().to_str().unwrap())).collect()
 }
 
 /// Kills a run when it has written `parts` parts of `stage`: the number of parts that are recorded then.
@@ -60,11 +53,7 @@ fn text_files(folder: &Path) -> PathBuf {
         std::fs::write(folder.join(format!("in/{id}.txt")), text).unwrap();
     }
     let job = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n\
-         [output]\nurl = {SET_BY_THE_TEST:?}\n",
-        folder.join("in")
-    );
+    let text = job_text_of("text", folder.join("in"), SET_BY_THE_TEST).replace(COLUMNS, "");
     std::fs::write(&job, text).unwrap();
     job
 }
@@ -78,13 +67,11 @@ fn one_large_file(folder: &Path) -> PathBuf {
     documents[ROWS - 1].0 = documents[0].0.clone();
     let junk: Vec<Vec<u8>> =
         (0..ROWS).map(|_| (0..22_000).flat_map(|_| random.next().to_le_bytes()).collect()).collect();
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
-        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+    let more: Vec<(&str, ArrayRef)> = vec![
         ("crawl", Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| format!("crawl {}", row % 3))))),
         ("junk", Arc::new(BinaryArray::from_iter_values(junk))),
     ];
-    write_batch(&folder.join("in.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), ROWS / 4);
+    write_columns(&folder.join("in.parquet"), &documents, more, ROWS / 4);
     let job = folder.join("job.toml");
     let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
     let text = text.replace("text = \"text\"", "text = \"text\"\nduplicate_ids = \"reject\"");
@@ -103,8 +90,8 @@ fn a_killed_run_reads_only_the_other_parts_again() {
     let mut without_details = command(&job, folder.path().join("without_details"), 2, &[]);
     without_details.env_remove("RESEMBLANCE_LOG");
     assert!(log(without_details, WRITTEN).is_empty());
-    let expected = tables(&undisturbed);
-    assert!(manifest(&undisturbed).counts.rejects > 20 && manifest(&undisturbed).counts.pairs > 100);
+    let Run { counts, inputs, .. } = manifest(&undisturbed);
+    assert!(counts.rejects > 20 && counts.pairs > 100);
 
     let output = folder.path().join("out");
     let first = killed(command(&job, &output, 1, &[]), &output, "sketches", 2);
@@ -122,11 +109,10 @@ fn a_killed_run_reads_only_the_other_parts_again() {
     std::fs::write(&damaged, bytes).unwrap();
     let written = log(command(&job, &output, 5, &[]), WRITTEN);
     assert_eq!(written.len(), all - second + 1);
-    assert_eq!(tables(&output), expected);
+    assert_eq!(tables(&output), tables(&undisturbed));
     assert!(!output.join("_work").exists());
-    let files = |output: &Path| manifest(output).inputs;
-    assert!(files(&output) == files(&undisturbed), "checksums of files that an earlier attempt read");
-    assert!(files(&output).iter().all(|file| file.crc32.is_some()));
+    assert!(manifest(&output).inputs == inputs, "checksums of files that an earlier attempt read");
+    assert!(inputs.iter().all(|file| file.crc32.is_some()));
 }
 
 #[test]
@@ -152,23 +138,16 @@ fn parts_are_recorded_in_an_object_store_too() {
 fn row_groups_of_one_file_are_parts() {
     let folder = tempdir().unwrap();
     let job = one_large_file(folder.path());
-    for (number, (stage, sets)) in [
-        ("sketches", vec![]),
-        ("cuts", vec!["shingle.hash=\"dictionary\""]),
-        (
-            "sketches",
-            vec!["source.columns=[\"crawl\"]", "source.group=\"crawl\"", "output.keep=\"shingles\""],
-        ),
-    ]
-    .into_iter()
-    .enumerate()
+    let grouped = ["source.columns=[\"crawl\"]", "source.group=\"crawl\"", "output.keep=\"shingles\""];
+    for (number, stage, sets) in
+        [(0, "sketches", &[][..]), (1, "cuts", &["shingle.hash=\"dictionary\""]), (2, "sketches", &grouped)]
     {
         let undisturbed = folder.path().join(format!("undisturbed {number}"));
-        log(command(&job, &undisturbed, 2, &sets), WRITTEN);
+        log(command(&job, &undisturbed, 2, sets), WRITTEN);
         let output = folder.path().join(format!("out {number}"));
-        let parts = killed(command(&job, &output, 1, &sets), &output, stage, 1);
+        let parts = killed(command(&job, &output, 1, sets), &output, stage, 1);
         assert!((1..4).contains(&parts), "{parts} parts of {stage}");
-        let written = log(command(&job, &output, 4, &sets), WRITTEN);
+        let written = log(command(&job, &output, 4, sets), WRITTEN);
         let of_stage = written.iter().filter(|line| line["fields"]["stage"] == stage).count();
         assert_eq!(of_stage, 4 - parts, "{stage}");
         assert_eq!(tables(&output), tables(&undisturbed), "{stage}");

@@ -25,8 +25,10 @@ fn longest(a: &str, b: &str) -> usize {
 }
 
 /// Holds the passages of an output against the texts: how many pairs there are.
-fn check(output: &Path, own: &BTreeMap<String, String>, known: &BTreeMap<String, String>) -> usize {
+fn check(output: &Path, own: &[Document], known: &[Document]) -> usize {
     let pairs = table(output, "pairs");
+    let [own, known] =
+        [own, known].map(|documents| documents.iter().cloned().collect::<BTreeMap<String, String>>());
     let [a, b, of_a, of_b, reference_b] =
         ["id_a", "id_b", "passage_a", "passage_b", "reference_b"].map(|column| strings(&pairs, column));
     for row in 0..pairs.num_rows() {
@@ -40,60 +42,47 @@ fn check(output: &Path, own: &BTreeMap<String, String>, known: &BTreeMap<String,
     pairs.num_rows()
 }
 
-fn by_id(documents: &[Document]) -> BTreeMap<String, String> {
-    documents.iter().cloned().collect()
-}
-
 #[test]
 fn every_pair_has_the_longest_passage_of_its_texts() {
+    let (prefix, kept) = ("candidates.method=prefix", "output.keep=shingles");
     for (seed, sets) in (0..).zip([
         &[][..],
-        &["candidates.method=prefix", "output.keep=shingles"],
-        &["candidates.method=prefix", "score.measure=containment", "output.keep=shingles"],
-        &["candidates.method=all", "output.expand=star", "output.keep=shingles"],
+        &[prefix, kept],
+        &[prefix, "score.measure=containment", kept],
+        &["candidates.method=all", "output.expand=star", kept],
     ]) {
-        let path = paths();
+        let scene = Scene::new(&[sets, &["output.pair_passages=true"]].concat());
         let mut documents = corpus(seed, 120, 30);
-        for (_, text) in documents.iter_mut().step_by(3) {
-            *text = text.to_uppercase();
-        }
+        documents.iter_mut().step_by(3).for_each(|(_, text)| *text = text.to_uppercase());
         let (own, known) = documents.split_at(80);
-        write_parquet(&path("own.parquet"), own, 30);
-        write_parquet(&path("reference.parquet"), known, 30);
-        let sets = [sets, &["output.pair_passages=true"]].concat();
-        run(&job(&path("own.parquet"), &path("own"), &sets)).unwrap();
-        let (own, known) = (by_id(own), by_id(known));
-        assert!(check(&path("own"), &own, &known) > 20);
+        scene.write("own.parquet", own);
+        scene.write("reference.parquet", known);
+        scene.run("own.parquet", "own", &[]);
+        assert!(check(&scene.path("own"), own, known) > 20);
 
         // With documents of an earlier output, and of a second source.
-        run(&job(&path("reference.parquet"), &path("reference"), &sets)).unwrap();
-        let output = format!("against.output={:?}", path("reference").display().to_string());
-        let against = [&sets[..], &[&output]].concat();
-        run(&job(&path("own.parquet"), &path("against"), &against)).unwrap();
-        let count = check(&path("against"), &own, &known);
+        scene.run("reference.parquet", "reference", &[]);
+        scene.run("own.parquet", "against", &[&scene.against(&["reference"])]);
+        let count = check(&scene.path("against"), own, known);
         assert!(count > 40, "{count}");
-        let source = second_source(path("reference.parquet"), "");
-        let linked = [&sets[..], &[&source]].concat();
-        run(&job(&path("own.parquet"), &path("linked"), &linked)).unwrap();
-        assert_eq!(check(&path("linked"), &own, &known), count);
+        scene.run("own.parquet", "linked", &[&second_source(scene.path("reference.parquet"), "")]);
+        assert_eq!(check(&scene.path("linked"), own, known), count);
     }
 }
 
 #[test]
 fn an_output_with_passages_is_reused_and_its_run_resumes() {
-    let path = paths();
-    let documents = corpus(9, 80, 30);
-    write_parquet(&path("in.parquet"), &documents, 30);
-    let sets = ["output.pair_passages=true", "output.keep=shingles"];
-    run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
-    let whole = table(&path("whole"), "pairs");
-    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 2, &["pairs"]);
-    resemblance().arg("verify").arg(path("whole")).assert().success();
+    let scene = Scene::new(&["output.pair_passages=true", "output.keep=shingles"]);
+    scene.write("in.parquet", &corpus(9, 80, 30));
+    stopping::same_rows(|name| scene.job("in.parquet", name, &[]), 2, &["pairs"]);
+    scene.command(&["verify", "undisturbed"]).assert().success();
 
-    let reused = output_job_text(path("whole"), path("reused"), "output.pair_passages = true");
-    std::fs::write(path("job.toml"), reused).unwrap();
-    resemblance().args(["run", &path("job.toml").display().to_string()]).output().unwrap().shown(&[]);
-    assert_eq!(table(&path("reused"), "pairs"), whole);
+    let reused =
+        output_job_text(scene.path("undisturbed"), scene.path("reused"), "output.pair_passages = true");
+    std::fs::write(scene.path("job.toml"), reused).unwrap();
+    scene.command(&["run", "job.toml"]).assert().success();
+    let pairs_of = |output: &str| table(&scene.path(output), "pairs");
+    assert_eq!(pairs_of("reused"), pairs_of("undisturbed"));
 }
 
 /// Remembers how many rows the batches of each stage have.
@@ -111,7 +100,6 @@ impl Hook for BatchRows {
 /// A batch of a thousand pairs would hold their texts twice, which follows the texts and not the budget.
 #[test]
 fn long_texts_come_in_batches_of_few() {
-    let path = paths();
     // Documents of 40 KB and of a few words, in groups of 10 that differ in one of them.
     let mut documents: Vec<Document> = Vec::new();
     for (group, length) in [(0, 1), (1, 400), (2, 1), (3, 400)] {
@@ -122,17 +110,17 @@ fn long_texts_come_in_batches_of_few() {
             documents.push((format!("{group}-{member}"), words.join(" ")));
         }
     }
-    write_parquet(&path("in.parquet"), &documents, 20);
+    let texts: BTreeMap<String, String> = documents.iter().cloned().collect();
+    let scene = Scene::new(&["output.pair_passages=true", "engine.threads=2"]);
+    scene.write("in.parquet", &documents);
     let mut rows = BTreeMap::new();
     for memory in ["64MiB", "8GiB"] {
-        let sets = ["output.pair_passages=true", "engine.threads=2", &format!("engine.memory={memory}")];
-        let job = job(&path("in.parquet"), &path(memory), &sets);
+        let job = scene.job("in.parquet", memory, &[&format!("engine.memory={memory}")]);
         let most = Local::new(session::session(&job.engine).unwrap()).bucket_bytes() / 4;
         let (ended, hook) = run_around(&job, OnExisting::Fail, BatchRows::default());
         ended.unwrap();
-        let found = table(&path(memory), "pairs");
+        let found = table(&scene.path(memory), "pairs");
         assert_eq!(found.num_rows(), 4 * 45);
-        let texts = by_id(&documents);
         // The first half, which is a word longer than the other one.
         for (id, passage) in strings(&found, "id_a").iter().zip(strings(&found, "passage_a")) {
             assert_eq!(passage, texts[id].split(' ').take(51).collect::<Vec<_>>().join(" "), "{id}");

@@ -6,7 +6,7 @@ use resemblance::output::Stored;
 
 use crate::support::*;
 
-/// A corpus with a rejected document, in a folder with the job file of its first run.
+/// A corpus with a rejected document, in a folder with the output of its first run.
 struct First {
     scene: Scene,
 }
@@ -14,33 +14,26 @@ struct First {
 has_a_scene!(First);
 
 impl First {
-    /// Runs the job over the corpus, with what `sets` says.
     fn run(sets: &[&str]) -> Self {
         let first = Self { scene: Scene::new(&[]) };
-        std::fs::create_dir(first.path("in")).unwrap();
         let mut documents = corpus(77, 150, 30);
         documents.push(("too short".into(), "two words".into()));
         documents.extend_from_within(3..5);
-        write_parquet(&first.path("in/a.parquet"), &documents[..90], 40);
-        write_parquet(&first.path("in/b.parquet"), &documents[90..], 40);
+        first.write("in/a.parquet", &documents[..90]);
+        first.write("in/b.parquet", &documents[90..]);
         run(&first.over_texts("first", sets)).unwrap();
         first
     }
 
     fn over_texts(&self, output: &str, sets: &[&str]) -> Job {
         let own = ["source.duplicate_ids=reject", "source.columns=text", "minhash.permutations=96"];
-        job(&self.path("in"), &self.path(output), &[&own, sets].concat())
+        self.job("in", output, &[&own, sets].concat())
     }
 
-    /// A job file over an output, with these lines too.
     fn over_output(&self, from: &str, output: &str, lines: &str) -> PathBuf {
-        let (from, to) = (self.path(from), self.path(output));
         let file = self.path(&format!("{output}.toml"));
-        let text = format!(
-            "source = {{ format = \"output\", url = {from:?} }}\noutput.url = {to:?}\nscore.threshold = 0.5\n\
-             clusters.method = \"components\"\n{lines}\n"
-        );
-        std::fs::write(&file, text).unwrap();
+        let lines = format!("clusters.method = \"components\"\n{lines}");
+        std::fs::write(&file, output_job_text(self.path(from), self.path(output), &lines)).unwrap();
         file
     }
 
@@ -49,7 +42,6 @@ impl First {
         run(&job).map(|_| job)
     }
 
-    /// Checks that a job over an output is refused with this exit code and message.
     fn refused(&self, lines: &str, code: i32, parts: &[&str]) {
         let file = self.over_output("first", "refused", lines);
         program!["run", &file].assert().refused(code, parts);
@@ -61,13 +53,9 @@ fn resolved(file: &Path, sets: &[&str]) -> Result<Job> {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
     let draft = Draft::read(file, &sets)?;
     let url = draft.reuse()?.expect("a job over an output");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let made = runtime.block_on(async {
-        Stored::open(&session::session(&job::EngineSettings::local(1 << 26))?, &url)
-            .await
-            .map(|made| made.job().clone())
-    })?;
-    draft.resolve(Some(&made))
+    let session = session::session(&EngineSettings::local(1 << 26))?;
+    let made = block_on(Stored::open(&session, &url))?;
+    draft.resolve(Some(made.job()))
 }
 
 /// All of a result but what says how it came about.
@@ -142,11 +130,10 @@ fn an_output_of_an_output_knows_its_texts() {
     assert_eq!(result(&first.path("third")), result(&first.path("whole")));
     std::fs::remove_dir_all(first.path("first")).unwrap();
     std::fs::remove_dir_all(first.path("second")).unwrap();
-    let (third, whole) = (first.path("third"), first.path("whole"));
-    for command in [&["show", "--top", "3"][..], &["neighbors", "--id", "d00012"]] {
-        let said = |output: &Path| program![command[0], output].args(&command[1..]).assert().shown(&[]);
-        assert_eq!(said(&third), said(&whole));
-        assert!(!said(&third).is_empty());
+    for [command, option, value] in [["show", "--top", "3"], ["neighbors", "--id", "d00012"]] {
+        let said = |output: &str| first.command(&[command, output, option, value]).assert().shown(&[]);
+        assert_eq!(said("third"), said("whole"));
+        assert!(!said("third").is_empty());
     }
 }
 
@@ -190,7 +177,7 @@ fn outputs_that_cannot_be_reused_are_refused_before_writing() {
         first.refused(lines, code, &[said]);
     }
     // The key is named where it stands.
-    first.refused("shingle.size = 3", 2, &["refused.toml:5"]);
+    first.refused("shingle.size = 3", 2, &["refused.toml:6"]);
 
     let manifest = std::fs::read(first.path("first/manifest.json")).unwrap();
     std::fs::remove_file(first.path("first/manifest.json")).unwrap();

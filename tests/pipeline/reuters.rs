@@ -2,22 +2,17 @@
 
 use crate::support::*;
 
-fn reuters(data: &Path, output: &Path, sets: &[&str]) -> Job {
-    let mut all = vec![format!("source.url={}/", data.display()), format!("output.url={}", output.display())];
-    all.extend(sets.iter().map(|s| s.to_string()));
-    Job::load(repository("jobs/recipes/reuters.toml"), &all).unwrap()
-}
-
-fn data() -> Option<PathBuf> {
-    real_data("reuters21578")
+/// Runs the job: its output, in a folder that goes with the scene.
+fn reuters(scene: &Scene, output: &str, sets: &[&str]) -> Option<PathBuf> {
+    let data = real_data("reuters21578")?.join("");
+    run(&job_of("jobs/recipes/reuters.toml", &data, &scene.path(output), sets)).unwrap();
+    Some(scene.path(output))
 }
 
 #[test]
 fn finds_the_known_pairs() {
-    let Some(data) = data() else { return };
-    let path = paths();
-    let output = path("out");
-    run(&reuters(&data, &output, &["engine.memory=256MiB"])).unwrap();
+    let scene = Scene::new(&[]);
+    let Some(output) = reuters(&scene, "out", &["engine.memory=256MiB"]) else { return };
     let found = pairs(&output);
     assert!(found.values().all(|&j| j >= 0.8));
     assert!(found.len() <= 2_929 && found.len() as f64 >= 0.99 * 2_929.0, "{} of 2,929", found.len());
@@ -29,14 +24,13 @@ fn finds_the_known_pairs() {
 
 #[test]
 fn the_prefix_join_gives_the_known_counts_to_the_digit() {
-    let Some(data) = data() else { return };
-    let path = paths();
+    let scene = Scene::new(&[]);
     for (size, counts) in
         [(3, [22_327, 10_506, 5_490, 3_572, 2_764, 2_622]), (5, [10_123, 5_235, 3_724, 2_929, 2_672, 2_617])]
     {
-        let output = path(&format!("{size}"));
         let size = format!("shingle.size={size}");
-        run(&reuters(&data, &output, &["candidates.method=prefix", "score.threshold=0.5", &size])).unwrap();
+        let sets = ["candidates.method=prefix", "score.threshold=0.5", &size];
+        let Some(output) = reuters(&scene, &size, &sets) else { return };
         let found = pairs(&output);
         let at = |threshold: f64| found.values().filter(|&&j| j >= threshold).count();
         assert_eq!([0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(at), counts, "{size}");
@@ -47,12 +41,10 @@ fn the_prefix_join_gives_the_known_counts_to_the_digit() {
 /// they are written. Counted by plain Python over the same files.
 #[test]
 fn the_cleaning_read_literally_gives_its_own_known_counts() {
-    let Some(data) = data() else { return };
-    let path = paths();
+    let scene = Scene::new(&[]);
     let steps = "shingle.normalize=[\"remove-newlines\", \"lowercase\", \"remove-non-letters\", \"collapse-whitespace\"]";
     // Cleaned as in the job, 19,018 stories have 3,572 such pairs.
-    let output = path("literally");
     let sets = ["candidates.method=prefix", "shingle.size=3", "source.references=keep", steps];
-    run(&reuters(&data, &output, &sets)).unwrap();
+    let Some(output) = reuters(&scene, "out", &sets) else { return };
     assert_eq!((manifest(&output).tables["documents"].rows, pairs(&output).len()), (19_014, 3_401));
 }

@@ -1,4 +1,4 @@
-//! `[passages]`: what repeats inside documents, against plain code.
+//! `[passages]`: what repeats inside documents, against plain code. Random cases are in `reference_passages`.
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -46,6 +46,14 @@ pub fn spans(output: &Path) -> Vec<Span> {
     spans
 }
 
+/// A document without the passages that are not kept in it.
+pub fn without_spans((id, mut text): Document, spans: &[Span]) -> Document {
+    // Spans are in the order of ids and places.
+    let gone = spans.iter().rev().filter(|span| span.id == id && !span.kept);
+    gone.for_each(|span| text.replace_range(span.bytes.0..span.bytes.1, ""));
+    (id, text)
+}
+
 /// Documents in the order in which their passages are kept. Represented documents come last.
 pub fn removals_last(documents: &[Document], output: &Path) -> Vec<Document> {
     let clusters = table(output, "clusters");
@@ -63,7 +71,6 @@ fn words(text: &str) -> Vec<String> {
     text.split([' ', '\n', '.']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// The parts of a text.
 fn parts<'t>(text: &'t str, unit: &str) -> Vec<&'t str> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     match unit {
@@ -237,63 +244,14 @@ pub fn check_passages(
     assert_eq!(rows, wanted);
 }
 
-#[test]
-fn units_that_repeat_are_found_and_the_first_one_is_kept() {
-    let mut found = 0;
-    for seed in seeds(18) {
-        let mut random = Random(seed);
-        let path = paths();
-        let documents = texts(&mut random, 30);
-        let years: Vec<String> = documents.iter().map(|_| (1990 + random.below(4)).to_string()).collect();
-        let sites: Vec<String> = documents.iter().map(|_| format!("s{}", random.below(3))).collect();
-        write_with_years(&path("in.parquet"), &documents, &years, &sites);
-        let unit = ["line", "sentence", "paragraph"][seed as usize % 3];
-        let min_words = 1 + random.below(4);
-        let (unit_is, least) = (format!("passages.unit={unit}"), format!("passages.min_words={min_words}"));
-        let threads = format!("engine.threads={}", 1 + random.below(3));
-        let mut sets = vec![unit_is.as_str(), &least, &threads, "source.columns=['year']"];
-        let mut order: Vec<usize> = (0..documents.len()).collect();
-        match random.below(3) {
-            0 => {
-                sets.push("clusters.keep=['year desc']");
-                order.sort_by_key(|&at| (std::cmp::Reverse(&years[at]), at));
-            }
-            1 => {
-                sets.push("clusters.keep=['id desc']");
-                order.reverse();
-            }
-            _ => sets.push("clusters.keep=['id']"),
-        }
-        let with_groups = random.below(2) == 0;
-        if with_groups {
-            sets.push("source.group=site");
-        }
-        run(&crate::support::job(&path("in.parquet"), &path("out"), &sets)).unwrap();
-        let ordered: Vec<Document> = order.iter().map(|&at| documents[at].clone()).collect();
-        let ordered = removals_last(&ordered, &path("out"));
-        let spans = spans(&path("out"));
-        assert_eq!(spans, expected(&ordered, unit, min_words), "seed {seed}");
-        let texts: BTreeMap<String, String> = documents.iter().cloned().collect();
-        let sites: BTreeMap<String, String> = documents.iter().map(|d| d.0.clone()).zip(sites).collect();
-        check_passages(&path("out"), &spans, &texts, with_groups.then_some(&sites));
-        found += spans.len();
-    }
-    assert!(found > 500, "{found}");
-}
-
 /// A rejected document has no spans, even if it shares its id with a document that was compared.
 #[test]
 fn documents_that_are_rejected_have_no_spans() {
     let path = paths();
     let long = "A line that all have\nand Words of its own here";
-    let documents = [
-        ("a", "All have"),
-        ("a", long),
-        ("b", "A line that all have\nbut Other words of its own"),
-        ("a", long),
-    ];
-    let documents = documents.map(|(id, text)| (id.to_owned(), text.to_owned()));
-    write_parquet(&path("in.parquet"), &documents, 10);
+    let other = "A line that all have\nbut Other words of its own";
+    let rows = [("a", "All have"), ("a", long), ("b", other), ("a", long)];
+    write_parquet(&path("in.parquet"), &documents(&rows), 10);
     let sets = ["passages.unit=line", "passages.min_words=2", "source.duplicate_ids=reject"];
     run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
     let spans: Vec<(String, bool)> =
@@ -305,19 +263,16 @@ fn documents_that_are_rejected_have_no_spans() {
 
 #[test]
 fn a_run_that_was_stopped_finds_the_same_passages() {
-    let path = paths();
-    let documents = texts(&mut Random(5), 60);
-    write_parquet(&path("in.parquet"), &documents, 10);
-    let sets = ["passages.unit=sentence", "passages.min_words=1"];
-    run(&job(&path("in.parquet"), &path("whole"), &sets)).unwrap();
-    let whole = ["spans", "passages"].map(|name| table(&path("whole"), name));
-    stopping::same_rows(|name| job(&path("in.parquet"), &path(name), &sets), 2, &["spans", "passages"]);
+    let scene = Scene::new(&["passages.unit=sentence", "passages.min_words=1"]);
+    scene.write("in.parquet", &texts(&mut Random(5), 60));
+    stopping::same_rows(|name| scene.job("in.parquet", name, &[]), 2, &["spans", "passages"]);
 
     let passages = "passages = { unit = \"sentence\", min_words = 1 }";
-    let reused = output_job_text(path("whole"), path("reused"), passages);
-    std::fs::write(path("job.toml"), reused).unwrap();
-    program!["run", path("job.toml")].assert().shown(&["passages inside documents"]);
-    assert_eq!(["spans", "passages"].map(|name| table(&path("reused"), name)), whole);
+    let reused = output_job_text(scene.path("undisturbed"), scene.path("reused"), passages);
+    std::fs::write(scene.path("job.toml"), reused).unwrap();
+    scene.command(&["run", "job.toml"]).assert().shown(&["passages inside documents"]);
+    let of = |output: &str| ["spans", "passages"].map(|name| table(&scene.path(output), name));
+    assert_eq!(of("reused"), of("undisturbed"));
 }
 
 /// A text file of more than 8 MiB is cut into shingles while it is read, and is whole for its lines all the same.
@@ -353,39 +308,32 @@ fn lines_of_long_files_are_found() {
 /// A sequence of words also occurs inside longer ones: the places of all of them are counted and listed.
 #[test]
 fn occurrences_inside_longer_passages_are_counted() {
-    let path = paths();
-    let sequence = |name: &str| (0..12).map(|n| format!("{name}{n}")).collect::<Vec<_>>().join(" ");
-    let (short, long) = (sequence("p"), format!("{}\n{}", sequence("p"), sequence("q")));
-    let documents: Vec<Document> = [
+    let scene = Scene::new(&[]);
+    let (short, long) = (own_words("p", 12), format!("{}\n{}", own_words("p", 12), own_words("q", 12)));
+    let documents = documents(&[
         ("a", format!("own words of a. {long}!")),
         ("b", format!("{} and b", long.to_uppercase())),
         ("c", format!("\u{e9} of c {short} then {short}")),
-    ]
-    .map(|(id, text)| (id.to_owned(), text))
-    .to_vec();
-    write_parquet(&path("in.parquet"), &documents, 10);
-    let sets = ["passages.unit=word", "passages.length=6", "clusters.keep=['id']"];
-    run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
-    let passages = table(&path("out"), "passages");
-    let words: BTreeMap<u64, String> =
+    ]);
+    scene.write("in.parquet", &documents);
+    scene.run("in.parquet", "out", &["passages.unit=word", "passages.length=6", "clusters.keep=['id']"]);
+    let passages = table(&scene.path("out"), "passages");
+    let ids: BTreeMap<u64, String> =
         numbers(&passages, "words").into_iter().zip(strings(&passages, "passage_id")).collect();
-    let show = |words_of: u64, more: &[&str]| {
-        let id = &words[&words_of];
-        program!["show", path("out"), "--passage", id].args(more).assert()
-    };
+    let ask = |output: &str, id: &str| scene.command(&["show", output, "--passage", id]);
+    let show = |words: u64, more: &[&str]| ask("out", &ids[&words]).args(more).assert();
     show(12, &["--top", "1"])
         .shown(&["12 words, occurs 4 times in 3 documents\n", "3 more places are not shown"]);
     show(24, &[])
         .shown(&["24 words, occurs 2 times in 2 documents; the most frequent window in it occurs 4 times"]);
     show(12, &["--csv"]).shown(&["id,source,char_start,char_end,kept"]);
-    let ask = |output: &str, id: &str| program!["show", path(output), "--passage", id].assert();
     // The beginning of an id is enough.
-    ask("out", &words[&12][..6]).shown(&[&format!("passage {}: 12 words", words[&12]), &short]);
-    ask("out", "no").refused(2, &["no passage has the id \"no\""]);
-    run(&job(&path("in.parquet"), &path("without"), &[])).unwrap();
-    ask("without", &words[&12]).code(3);
-    let places = |words_of: u64, more: &[&str]| -> Vec<(String, bool)> {
-        let shown = show(words_of, &[&["--json", "--top", "9"], more].concat()).shown(&[]);
+    ask("out", &ids[&12][..6]).assert().shown(&[&format!("passage {}: 12 words", ids[&12]), &short]);
+    ask("out", "no").assert().refused(2, &["no passage has the id \"no\""]);
+    scene.run("in.parquet", "without", &[]);
+    ask("without", &ids[&12]).assert().code(3);
+    let places = |words: u64, more: &[&str]| -> Vec<(String, bool)> {
+        let shown = show(words, &[&["--json", "--top", "9"], more].concat()).shown(&[]);
         let place = |line: &str| {
             let place: Value = serde_json::from_str(line).unwrap();
             let id = place["id"].as_str().unwrap().to_owned();
@@ -393,22 +341,21 @@ fn occurrences_inside_longer_passages_are_counted() {
             let (_, text) = documents.iter().find(|document| document.0 == id).unwrap();
             let cut: String =
                 text.chars().skip(at("char_start")).take(at("char_end") - at("char_start")).collect();
-            let wanted = if words_of == 12 { &short } else { &long };
-            assert_eq!(&cut.to_lowercase(), wanted);
+            assert_eq!(&cut.to_lowercase(), if words == 12 { &short } else { &long });
             (id, place["kept"].as_bool().unwrap())
         };
         shown.lines().map(place).collect()
     };
-    let of = |rows: &[(&str, bool)]| -> Vec<(String, bool)> {
-        rows.iter().map(|(id, kept)| (id.to_string(), *kept)).collect()
+    let of = |kept: &str, others: &[&str]| -> Vec<(String, bool)> {
+        let others = others.iter().map(|id| (id.to_string(), false));
+        std::iter::once((kept.to_owned(), true)).chain(others).collect()
     };
-    assert_eq!(places(12, &[]), of(&[("a", true), ("b", false), ("c", false), ("c", false)]));
-    assert_eq!(places(24, &[]), of(&[("a", true), ("b", false)]));
+    assert_eq!(places(12, &[]), of("a", &["b", "c", "c"]));
+    assert_eq!(places(24, &[]), of("a", &["b"]));
     // The texts are read from the source.
-    std::fs::rename(path("in.parquet"), path("moved.parquet")).unwrap();
+    std::fs::rename(scene.path("in.parquet"), scene.path("moved.parquet")).unwrap();
     show(12, &[]).refused(3, &["--source"]);
-    let moved = path("moved.parquet").display().to_string();
-    assert_eq!(places(12, &["--source", &moved]).len(), 4);
+    assert_eq!(places(12, &["--source", &scene.text("moved.parquet")]).len(), 4);
 }
 
 #[test]

@@ -11,17 +11,6 @@ use serde_json::value::RawValue;
 
 use crate::support::*;
 
-fn signatures_of(documents: &RecordBatch) -> Vec<Vec<u32>> {
-    signature_values(documents.column_by_name("signature").unwrap())
-}
-
-fn load(job: &str, source: &Path, output: &Path, sets: &[&str]) -> Job {
-    let mut all =
-        vec![format!("source.url={}", source.display()), format!("output.url={}", output.display())];
-    all.extend(sets.iter().map(|set| set.to_string()));
-    Job::load(repository(job), &all).unwrap()
-}
-
 const STOP_WORDS: &str = "crates/functions/src/kernel/text/normalize/stop_word_lists/scikit_learn_en.txt";
 
 /// The output of a program; none without a Python to run it.
@@ -41,7 +30,6 @@ fn answer(script: &str, arguments: &[&str]) -> Option<Answer> {
 /// Two ids, equal values of their signatures, shared shingles, and shingles of both together.
 type Scored = (String, String, u64, u64, u64);
 
-/// The answer of a program for its documents.
 #[derive(Deserialize)]
 struct Answer {
     bands: usize,
@@ -54,7 +42,6 @@ struct Answer {
 }
 
 impl Answer {
-    /// Estimate and Jaccard similarity from the counts.
     fn scores(&self, equal: u64, shared: u64, union: u64) -> (f64, f64) {
         let jaccard = if union == 0 { 1.0 } else { shared as f64 / union as f64 };
         (equal as f64 / self.coefficients.len() as f64, jaccard)
@@ -106,10 +93,11 @@ fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
     assert_eq!(job.minhash.coefficients.as_ref(), Some(&answer.coefficients));
     run(job).unwrap();
     let documents = table(output, "documents");
+    let signatures = signature_values(documents.column_by_name("signature").unwrap());
     let signatures: BTreeMap<String, Vec<u32>> =
-        strings(&documents, "id").into_iter().zip(signatures_of(&documents)).collect();
+        strings(&documents, "id").into_iter().zip(signatures).collect();
     assert!(signatures.len() >= 200);
-    assert_eq!(signatures.keys().collect::<Vec<_>>(), answer.signatures.keys().collect::<Vec<_>>());
+    assert!(signatures.keys().eq(answer.signatures.keys()));
     for (id, signature) in &signatures {
         assert_eq!(signature, &answer.signatures[id], "the signature of {id}");
     }
@@ -130,25 +118,20 @@ fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
     let with_neighbors = answer.neighbors.iter().filter(|(_, near)| near.len() > 1).take(3);
     let alone = answer.neighbors.iter().filter(|(_, near)| near.is_empty()).take(1);
     for (id, near) in with_neighbors.chain(alone) {
-        let expected: Vec<(String, f64, f64)> = near
-            .iter()
-            .map(|(id, equal, shared, union)| {
-                let (estimate, jaccard) = answer.scores(*equal, *shared, *union);
-                (id.clone(), estimate, jaccard)
-            })
-            .collect();
-        assert_eq!(neighbors(output, id), expected, "the neighbors of {id}");
+        let scored = near.iter().map(|(id, equal, shared, union)| {
+            let (estimate, jaccard) = answer.scores(*equal, *shared, *union);
+            (id.clone(), estimate, jaccard)
+        });
+        assert_eq!(neighbors(output, id), scored.collect::<Vec<_>>(), "the neighbors of {id}");
     }
 }
 
-/// A folder for the input, the coefficients and the output.
 fn places() -> Scene {
     let places = Scene::new(&[]);
     std::fs::create_dir(places.path("in")).unwrap();
     places
 }
 
-/// The key that names the file of coefficients.
 fn coefficients(places: &Scene) -> String {
     format!("minhash.coefficients={}", places.text("coefficients.csv"))
 }
@@ -207,7 +190,7 @@ fn similar_files_and_the_three_methods_are_the_same_to_the_digit() {
         answer.write_coefficients(&places.path("coefficients.csv"));
         let output = places.path("out");
         let recipe = format!("jobs/recipes/{recipe}.toml");
-        let job = load(&recipe, &places.path("in"), &output, &[&coefficients(&places)]);
+        let job = job_of(&recipe, &places.path("in"), &output, &[&coefficients(&places)]);
         assert_equal(&job, &output, &answer);
     }
 }
@@ -222,9 +205,8 @@ fn reviews_are_the_same_to_the_digit() {
     let Some(drawn) = printed("coefficients.py", &["42"]) else { return };
     std::fs::write(places.path("coefficients.csv"), drawn).unwrap();
     let output = places.path("out");
-    let sets = [coefficients(&places), "shingle.short=empty".into()];
-    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    let job = load("jobs/recipes/amazon-books.toml", Path::new(&csv), &output, &sets);
+    let sets = [&coefficients(&places), "shingle.short=empty"];
+    let job = job_of("jobs/recipes/amazon-books.toml", Path::new(&csv), &output, &sets);
     let maximum = answer.signatures.values().filter(|s| s.iter().all(|&value| value == u32::MAX)).count();
     assert!(maximum > 10, "{maximum} reviews are too short");
     assert_equal(&job, &output, &answer);
@@ -244,13 +226,12 @@ fn short_reviews_are_pairs_by_their_signatures() {
         let output = places.path(size);
         let size = format!("shingle.size={size}");
         let sets = [&coefficients(&places), "shingle.short=empty", "score.threshold=0.7", &size];
-        let job = load("jobs/recipes/amazon-books.toml", &data, &output, &sets);
-        run(&job).unwrap();
+        run(&job_of("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
         assert_eq!(scored_pairs(&output), answer.scored(&answer.pairs), "{size}");
         // Where they are rejected, larger shingles find fewer pairs.
         let output = places.path(&format!("{pairs}-rejected"));
         let sets = [&coefficients(&places), "score.threshold=0.7", &size];
-        run(&load("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
+        run(&job_of("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
         assert!(scored_pairs(&output).len() <= 12, "{size}");
     }
 }
@@ -266,7 +247,7 @@ fn news_stories_are_the_same_to_the_digit() {
     let sets = [DICTIONARY.as_slice(), &[steps]].concat();
     // Which number a shingle has is free: the program takes ours, and sees that they are the numbers of a dictionary.
     let first = places.path("first");
-    run(&load("jobs/recipes/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
+    run(&job_of("jobs/recipes/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
     let dictionary = table(&first, "dictionary");
     let numbered = numbers(&dictionary, "number").into_iter().zip(strings(&dictionary, "shingle"));
     let lines: String = numbered.map(|(number, shingle)| format!("{number},{shingle}\n")).collect();
@@ -277,5 +258,5 @@ fn news_stories_are_the_same_to_the_digit() {
     let output = places.path("out");
     let coefficients = coefficients(&places);
     let sets = [sets.as_slice(), &[coefficients.as_str()]].concat();
-    assert_equal(&load("jobs/recipes/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
+    assert_equal(&job_of("jobs/recipes/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
 }

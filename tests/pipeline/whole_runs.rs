@@ -4,12 +4,10 @@ use crate::support::*;
 
 #[test]
 fn lsh_finds_the_expected_share_of_pairs_with_exact_scores() {
-    let path = paths();
-    let documents = corpus(2, 600, 40);
-    write_parquet(&path("in.parquet"), &documents, 64);
-    let output = path("out");
-    run(&job(&path("in.parquet"), &output, &[])).unwrap();
-    let (found, exact) = (pairs(&output), exact_pairs(&documents, 3, 0.5));
+    let (scene, documents) = (Scene::new(&[]), corpus(2, 600, 40));
+    scene.write("in.parquet", &documents);
+    scene.run("in.parquet", "out", &[]);
+    let (found, exact) = (pairs(&scene.path("out")), exact_pairs(&documents, 3, 0.5));
     for (pair, jaccard) in &found {
         assert_eq!(exact.get(pair), Some(jaccard), "{pair:?}");
     }
@@ -22,21 +20,17 @@ fn lsh_finds_the_expected_share_of_pairs_with_exact_scores() {
 #[test]
 fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
     const PAIRS: usize = 1_000;
-    let path = paths();
-    let text =
-        |pair: usize, from: usize| (from..from + 42).map(|i| format!("p{pair}w{i}")).collect::<Vec<_>>();
-    let documents: Vec<Document> = (0..PAIRS)
-        .flat_map(|pair| {
-            [("a", 0), ("b", 13)].map(|(side, from)| (format!("{pair}{side}"), text(pair, from).join(" ")))
-        })
-        .collect();
-    let source = path("in.parquet");
-    write_parquet(&source, &documents, 500);
-    let output = path("out");
-    let sets = ["minhash.family=one-permutation", "lsh.bands=16", "lsh.rows=4"];
-    run(&job(&source, &output, &sets)).unwrap();
+    let scene = Scene::new(&["minhash.family=one-permutation", "lsh.bands=16", "lsh.rows=4"]);
+    let text = |pair: usize, from: usize| {
+        (from..from + 42).map(|i| format!("p{pair}w{i}")).collect::<Vec<_>>().join(" ")
+    };
+    let two =
+        |pair: usize| [("a", 0), ("b", 13)].map(|(side, from)| (format!("{pair}{side}"), text(pair, from)));
+    let documents: Vec<Document> = (0..PAIRS).flat_map(two).collect();
+    scene.write("in.parquet", &documents);
+    scene.run("in.parquet", "out", &[]);
 
-    let (jaccard, found) = (27.0 / 53.0, pairs(&output));
+    let (jaccard, found) = (27.0 / 53.0, pairs(&scene.path("out")));
     for ((a, b), score) in &found {
         assert_eq!((a.trim_end_matches('a'), *score), (b.trim_end_matches('b'), jaccard));
     }
@@ -45,15 +39,9 @@ fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
     let sigma = (curve * (1.0 - curve) / PAIRS as f64).sqrt();
     assert!((share - curve).abs() <= 3.0 * sigma, "{share} of the pairs, and the curve has {curve}");
 
-    let again = path("again");
-    run_with(&job(&source, &again, &sets), |config| config.with_target_partitions(5).with_batch_size(77))
-        .unwrap();
-    assert_eq!(tables(&again), tables(&output));
-
     // The estimates of the pairs together are as near the truth as independent permutations would bring them.
-    let all = path("all");
-    run(&job(&source, &all, &[&sets[..], &["candidates.method=all"]].concat())).unwrap();
-    let estimates = floats(&table(&all, "pairs"), "estimate");
+    scene.run("in.parquet", "all", &["candidates.method=all"]);
+    let estimates = floats(&table(&scene.path("all"), "pairs"), "estimate");
     assert_eq!(estimates.len(), PAIRS);
     let mean = estimates.iter().sum::<f64>() / PAIRS as f64;
     let sigma = (jaccard * (1.0 - jaccard) / (128 * PAIRS) as f64).sqrt();
@@ -63,6 +51,7 @@ fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
 #[test]
 fn the_same_rows_for_any_partitions_batches_order_and_budget() {
     assert_same_rows(&[]);
+    assert_same_rows(&["minhash.family=one-permutation"]);
 }
 
 #[test]
@@ -79,44 +68,31 @@ fn the_same_rows_by_prefixes() {
 
 /// Whatever the partitions, batches, files, order and budget.
 fn assert_same_rows(sets: &[&str]) {
-    let path = paths();
-    let documents = corpus(5, 400, 30);
-    let source = path("in.parquet");
-    write_parquet(&source, &documents, 50);
-    let undisturbed = path("undisturbed");
-    run(&job(&source, &undisturbed, sets)).unwrap();
-    let expected = tables(&undisturbed);
-
-    for (i, (partitions, batch)) in [(1, 8192), (2, 7), (7, 64), (3, 1)].into_iter().enumerate() {
-        let output = path(&format!("out{i}"));
-        run_with(&job(&source, &output, sets), |config| {
-            config.with_target_partitions(partitions).with_batch_size(batch)
-        })
-        .unwrap();
-        assert_eq!(tables(&output), expected, "{partitions} partitions, batches of {batch}");
+    let (scene, mut documents) = (Scene::new(sets), corpus(5, 400, 30));
+    scene.write("in.parquet", &documents);
+    scene.run("in.parquet", "undisturbed", &[]);
+    let undisturbed = scene.path("undisturbed");
+    for (partitions, batch) in [(1, 8192), (2, 7), (7, 64), (3, 1)] {
+        let output = format!("{partitions} partitions, batches of {batch}");
+        let change = |config: SessionConfig| config.with_target_partitions(partitions).with_batch_size(batch);
+        run_with(&scene.job("in.parquet", &output, &[]), change).unwrap();
+        assert_eq!(tables(&scene.path(&output)), tables(&undisturbed), "{output}");
     }
-
-    let reversed: Vec<_> = documents.iter().rev().cloned().collect();
-    let (left, right) = reversed.split_at(170);
-    let sources = path("parts");
-    std::fs::create_dir(&sources).unwrap();
-    write_parquet(&sources.join("b.parquet"), left, 30);
-    write_parquet(&sources.join("a.parquet"), right, 1_000);
-    let output = path("reversed");
-    run(&job(&sources, &output, &[&["engine.memory=64MiB"], sets].concat())).unwrap();
-    let expected = tables_of_any_source(&undisturbed);
-    let what = "another order, in two files, with a small budget";
-    assert_eq!(tables_of_any_source(&output), expected, "{what}");
+    documents.reverse();
+    scene.write("parts/b.parquet", &documents[..170]);
+    write_parquet(&scene.path("parts/a.parquet"), &documents[170..], 1_000);
+    scene.run("parts", "reversed", &["engine.memory=64MiB"]);
+    let [found, expected] =
+        ["reversed", "undisturbed"].map(|output| tables_of_any_source(&scene.path(output)));
+    assert_eq!(found, expected, "another order, in two files, with a small budget");
 }
 
 #[test]
 fn an_empty_source_gives_empty_tables() {
-    let path = paths();
-    let source = path("in.parquet");
-    write_parquet(&source, &[], 10);
-    let output = path("out");
-    run(&job(&source, &output, &[])).unwrap();
-    for batch in tables(&output) {
+    let scene = Scene::new(&[]);
+    scene.write("in.parquet", &[]);
+    scene.run("in.parquet", "out", &[]);
+    for batch in tables(&scene.path("out")) {
         assert_eq!(batch.num_rows(), 0);
         assert!(batch.num_columns() > 3);
     }

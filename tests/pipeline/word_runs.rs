@@ -26,10 +26,6 @@ fn words(text: &str) -> Vec<(String, Range<usize>)> {
     words
 }
 
-fn expected(documents: &[Document], length: usize, gap: usize) -> Vec<Span> {
-    expected_against(&without_reference(documents), false, length, gap)
-}
-
 type Place = (usize, usize);
 
 /// A repeated window: its first word, where it is first, and where it occurs.
@@ -245,28 +241,28 @@ fn stories() -> Vec<Document> {
 }
 
 /// Holds the spans of an output whose job keeps documents by their ids against the definition: how many there are.
-fn check(documents: &[Document], output: &Path, length: usize, gap: usize) -> usize {
+fn check(documents: &[Document], output: &Path, length: usize) -> usize {
     let compared = strings(&table(output, "documents"), "id");
     let texts: HashMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
     let documents: Vec<Document> = compared.into_iter().map(|id| (id.clone(), texts[&id].clone())).collect();
-    let (found, wanted) = (spans(output), expected(&removals_last(&documents, output), length, gap));
+    let searched = without_reference(&removals_last(&documents, output));
+    let (found, wanted) = (spans(output), expected_against(&searched, false, length, 0));
     let differs = found.iter().zip(&wanted).find(|(found, wanted)| found != wanted);
-    assert_eq!((differs, found.len()), (None, wanted.len()), "length {length}, gap {gap}");
+    assert_eq!((differs, found.len()), (None, wanted.len()), "length {length}");
     found.len()
 }
 
+const SETS: [&str; 3] = ["passages.unit=word", "shingle.words=word-characters", "clusters.keep=['id']"];
+
 #[test]
 fn long_windows_of_stories_are_found() {
-    let path = paths();
-    let documents = stories();
-    write_parquet(&path("in.parquet"), &documents, 1_000);
+    let (scene, documents) = (Scene::new(&SETS), stories());
+    scene.write("in.parquet", &documents);
     for length in [20, 50, 100] {
-        let (output, length_is) = (path(&format!("{length}")), format!("passages.length={length}"));
-        let sets =
-            ["passages.unit=word", "shingle.words=word-characters", "clusters.keep=['id']", &length_is];
-        run(&job(&path("in.parquet"), &output, &[&sets[..], &["shingle.normalize=['lowercase']"]].concat()))
-            .unwrap();
-        let found = check(&documents, &output, length, 0);
+        let output = format!("{length}");
+        let length_is = format!("passages.length={length}");
+        scene.run("in.parquet", &output, &[&length_is, "shingle.normalize=['lowercase']"]);
+        let found = check(&documents, &scene.path(&output), length);
         assert!(found > 50, "length {length}: {found} spans");
     }
 }
@@ -275,20 +271,16 @@ fn long_windows_of_stories_are_found() {
 #[test]
 fn a_span_names_a_document_with_all_of_its_words() {
     for seed in seeds(9) {
-        let path = paths();
-        let mut random = Random(seed);
+        let (scene, mut random) = (Scene::new(&SETS), Random(seed));
         let length = 2 + random.below(9);
         let vocabulary = [2, 30, 1_000][random.below(3)];
         let documents = texts(&mut random, 40, vocabulary);
-        write_parquet(&path("in.parquet"), &documents, 9);
-        let length_is = format!("passages.length={length}");
-        let sets =
-            ["passages.unit=word", "shingle.words=word-characters", "clusters.keep=['id']", &length_is];
-        run(&job(&path("in.parquet"), &path("out"), &sets)).unwrap();
+        scene.write("in.parquet", &documents);
+        scene.run("in.parquet", "out", &[&format!("passages.length={length}")]);
         let only_words = |text: &str| words(text).into_iter().map(|(word, _)| word).collect::<Vec<_>>();
         let texts: BTreeMap<&String, &String> = documents.iter().map(|(id, text)| (id, text)).collect();
         let all: Vec<Vec<String>> = documents.iter().map(|(_, text)| only_words(text)).collect();
-        let spans = spans(&path("out"));
+        let spans = spans(&scene.path("out"));
         for span in &spans {
             let passage = only_words(&texts[&span.id][span.bytes.0..span.bytes.1]);
             let rest: String = texts[&span.kept_at.0].chars().skip(span.kept_at.1).collect();

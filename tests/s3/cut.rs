@@ -4,19 +4,12 @@ use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
 use object_store::{
-    Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions,
-    UpdateVersion,
+    Error, MultipartUpload, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, UpdateVersion,
 };
 
 use super::*;
 
 const PART: usize = 5 << 20;
-
-/// The bucket as the program knows it.
-fn store(s3: &S3) -> Arc<dyn ObjectStore> {
-    let registry = stores::registry_of(s3.env().into_iter().collect());
-    registry.get_store(&format!("s3://{BUCKET}").parse().unwrap()).unwrap()
-}
 
 /// Bytes that do not repeat, so that a wrong range is noticed.
 fn bytes(count: usize) -> Bytes {
@@ -44,7 +37,7 @@ fn breaks() -> [Fault; 3] {
 #[tokio::test]
 async fn an_upload_is_begun_and_completed_although_the_answers_break_off() {
     let s3 = S3::start();
-    let (store, whole) = (store(&s3), bytes(PART + 1_000));
+    let (store, whole) = (store(&s3.env()), bytes(PART + 1_000));
     for (i, fault) in breaks().into_iter().enumerate() {
         let key = format!("begun{i}");
         s3.faults.add(&format!("POST /data/{key}?uploads"), 2, fault.clone());
@@ -71,9 +64,7 @@ async fn an_upload_is_begun_and_completed_although_the_answers_break_off() {
 #[tokio::test]
 async fn an_upload_is_completed_where_the_object_has_its_bytes_and_nowhere_else() {
     let s3 = S3::start();
-    let impatient = changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]);
-    let registry = stores::registry_of(impatient.into_iter().collect());
-    let store = registry.get_store(&format!("s3://{BUCKET}").parse().unwrap()).unwrap();
+    let store = store(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
     let whole = bytes(PART + 1_000);
     let mut other = whole.to_vec();
     other[PART] ^= 1;
@@ -104,7 +95,7 @@ async fn an_upload_is_completed_where_the_object_has_its_bytes_and_nowhere_else(
 #[tokio::test]
 async fn objects_are_removed_although_the_answer_breaks_off() {
     let s3 = S3::start();
-    let store = store(&s3);
+    let store = store(&s3.env());
     for (i, fault) in breaks().into_iter().enumerate() {
         let keys: Vec<_> = (0..3).map(|j| format!("gone{i}/{j}")).collect();
         keys.iter().for_each(|key| s3.put(key, "x"));
@@ -121,7 +112,7 @@ async fn objects_are_removed_although_the_answer_breaks_off() {
 #[tokio::test]
 async fn refusals_that_break_off_are_the_refusals_that_they_were() {
     let s3 = S3::start();
-    let store = store(&s3);
+    let store = store(&s3.env());
     s3.put("there", "old");
     let there = Key::from("there");
     for fault in breaks() {
@@ -147,9 +138,7 @@ async fn refusals_that_break_off_are_the_refusals_that_they_were() {
 #[tokio::test]
 async fn an_answer_that_always_breaks_off_is_an_error_of_the_storage() {
     let s3 = S3::start();
-    let impatient = changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
-    let registry = stores::registry_of(impatient.into_iter().collect());
-    let store = registry.get_store(&format!("s3://{BUCKET}").parse().unwrap()).unwrap();
+    let store = store(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]));
     for part in ["POST /data/a?uploads", "POST /data?delete", "GET /data/a"] {
         s3.faults.add(part, usize::MAX, Fault::Cut(10));
         let key = Key::from("a");

@@ -2,7 +2,6 @@
 
 use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::FailedTask;
-use datafusion::error::DataFusionError;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use resemblance::output::attempt::Attempt;
@@ -115,35 +114,44 @@ fn denied_access_is_not_retried_and_gives_advice() {
     refused(&[], "ftp://host/in", &out, 2, &["s3://"]);
 }
 
-/// Whether Ballista runs a task again that ended with `error`, and what that says with all its causes.
-fn failed(error: DataFusionError) -> (bool, String) {
-    let text = format!("{error} {error:?}");
-    (FailedTask::from(BallistaError::from(error)).retryable, text)
+/// Faults, each with whether Ballista runs a task again that meets it: it does for what may pass, and for nothing else.
+fn transient_and_lasting() -> Vec<(Fault, bool)> {
+    let transient = [Fault::Unavailable, Fault::Cut(0), Fault::Silent].map(|fault| (fault, true));
+    transient.into_iter().chain([(Fault::Answer(403, REFUSED.to_owned()), false)]).collect()
 }
 
-/// Ballista runs a task again for what may pass, and for nothing else.
+/// Runs a plan under each of these faults of the requests that have `part` in them. The error names an object with `named` in its URL.
+async fn check_tasks(
+    (s3, context): (&S3, &SessionContext),
+    (part, named): (&str, &str),
+    faults: &[(Fault, bool)],
+    plan: impl AsyncFn() -> Arc<dyn ExecutionPlan>,
+) {
+    for (fault, retryable) in faults {
+        let plan = plan().await;
+        s3.faults.add(part, usize::MAX, fault.clone());
+        let error = collect(plan, context.task_ctx()).await.unwrap_err();
+        s3.faults.clear();
+        let said = format!("{error} {error:?}");
+        let again = FailedTask::from(BallistaError::from(error)).retryable;
+        assert_eq!(again, *retryable, "{part}, {fault:?}: {said}");
+        assert!(said.contains(named), "{part}, {fault:?}: {said}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_pass_is_an_error_for_which_a_task_is_run_again() {
     let s3 = S3::start();
     let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
+    let mut faults = transient_and_lasting();
+    faults.push((Fault::Answer(404, "<Error><Code>NoSuchKey</Code></Error>".into()), false));
     for (i, format) in formats(&corpus(3, 200, 60)).iter().enumerate() {
         format.put(&s3, &format!("in{i}"));
         let job = resolved(&format.source(&s3.url(&format!("in{i}"))));
         let read = source::open(&context, &job.source).await.unwrap().frame;
-        for (fault, retryable) in [
-            (Fault::Unavailable, true),
-            (Fault::Cut(0), true),
-            (Fault::Silent, true),
-            (Fault::Answer(403, REFUSED.to_owned()), false),
-            (Fault::Answer(404, "<Error><Code>NoSuchKey</Code></Error>".into()), false),
-        ] {
-            s3.faults.add(&format!("GET /data/in{i}/"), usize::MAX, fault.clone());
-            let (again, said) = failed(read.clone().collect().await.unwrap_err());
-            s3.faults.clear();
-            let name = &format.files[0].0;
-            assert_eq!(again, retryable, "{name}, {fault:?}: {said}");
-            assert!(said.contains(&format!("s3://data/in{i}/")), "{name}, {fault:?}: {said}");
-        }
+        let plan = async || read.clone().create_physical_plan().await.unwrap();
+        let (part, named) = (format!("GET /data/in{i}/"), format!("s3://data/in{i}/"));
+        check_tasks((&s3, &context), (&part, &named), &faults, plan).await;
     }
 }
 
@@ -169,23 +177,18 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
 
 const REFUSED: &str = "<Error><Code>AccessDenied</Code></Error>";
 
+const WRITTEN: &str = "s3://data/out/numbers/part-";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_holds_for_what_is_written() {
     let s3 = S3::start();
     let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
+    let faults = [(Fault::Unavailable, true), (Fault::Answer(403, REFUSED.to_owned()), false)];
     for (rows, part) in
         [(1_000, "PUT /data/out/"), (2_000_000, "partNumber=2"), (2_000_000, "POST /data/out/")]
     {
-        for (fault, retryable) in
-            [(Fault::Unavailable, true), (Fault::Answer(403, REFUSED.to_owned()), false)]
-        {
-            let plan = numbers(&context, rows).await;
-            s3.faults.add(part, usize::MAX, fault.clone());
-            let (again, said) = failed(collect(plan, context.task_ctx()).await.unwrap_err());
-            s3.faults.clear();
-            assert_eq!(again, retryable, "{part}, {fault:?}: {said}");
-            assert!(said.contains("s3://data/out/numbers/part-"), "{part}, {fault:?}: {said}");
-        }
+        let plan = async || numbers(&context, rows).await;
+        check_tasks((&s3, &context), (part, WRITTEN), &faults, plan).await;
     }
     let refused = 2;
     let begun = s3.faults.requests("?uploads").len() - refused;
@@ -207,18 +210,9 @@ async fn and_for_the_tables_between_the_stages() {
     let written = collect(plan, context.task_ctx()).await.unwrap();
     let files: Vec<File> = written.iter().flat_map(|batch| File::read_rows(batch).unwrap()).collect();
     let output = Layout::open(&context, "s3://data/out").unwrap();
-    for (fault, retryable) in [
-        (Fault::Unavailable, true),
-        (Fault::Cut(0), true),
-        (Fault::Silent, true),
-        (Fault::Answer(403, REFUSED.to_owned()), false),
-    ] {
+    let plan = async || {
         let frame = read::frame(&context, &output, &files, Arc::clone(&schema)).unwrap();
-        let plan = frame.create_physical_plan().await.unwrap();
-        s3.faults.add("GET /data/out/", usize::MAX, fault.clone());
-        let (again, said) = failed(collect(plan, context.task_ctx()).await.unwrap_err());
-        s3.faults.clear();
-        assert_eq!(again, retryable, "{fault:?}: {said}");
-        assert!(said.contains("s3://data/out/numbers/part-"), "{fault:?}: {said}");
-    }
+        frame.create_physical_plan().await.unwrap()
+    };
+    check_tasks((&s3, &context), ("GET /data/out/", WRITTEN), &transient_and_lasting(), plan).await;
 }

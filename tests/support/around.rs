@@ -1,18 +1,12 @@
 //! An engine around another one; a hook changes the part that a test is about.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::future::BoxFuture;
-use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::Result;
-use resemblance::job::Job;
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting, Outcome};
 
-use super::block_on;
+use super::*;
 
 /// A stage's plan, and what the engine is given with it.
 pub struct Call<'a> {
@@ -23,7 +17,6 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Runs the plan.
     pub async fn run_on(self, engine: &dyn Engine) -> Result<Vec<File>> {
         engine.run(self.stage, self.plan, self.config, self.control).await
     }
@@ -63,7 +56,6 @@ pub trait Hook: Send + Sync {
     }
 }
 
-/// `engine` as `hook` changes it.
 pub struct Around<H> {
     pub engine: Box<dyn Engine>,
     pub hook: H,

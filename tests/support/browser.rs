@@ -2,15 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use serde_json::{Value, json};
-use tempfile::{TempDir, tempdir};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 use super::needs::{Presence, needs};
+use super::*;
 
-/// A browser with one page.
 pub struct Browser {
     child: Child,
     input: Option<ChildStdin>,
@@ -56,7 +52,6 @@ impl Browser {
         Some(browser)
     }
 
-    /// The result of a command.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
@@ -107,7 +102,6 @@ impl Browser {
         self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key}));
     }
 
-    /// The value of an expression in the page.
     pub fn value(&mut self, expression: &str) -> Value {
         self.call("Runtime.evaluate", json!({"expression": expression}))["result"]["value"].take()
     }

@@ -1,15 +1,10 @@
 //! A cluster of processes on this machine: a scheduler, executors, and drivers that send it jobs.
 
-use std::path::Path;
-use std::process::Command;
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Condvar, PoisonError};
 
-use tempfile::TempDir;
+use super::process::{free_ports, get};
+use super::*;
 
-use super::process::{Process, free_ports, get, let_pass, wait_for};
-
-/// The longest time in which a scheduler or an executor starts.
 const START: Duration = Duration::from_secs(60);
 
 /// The place of an executor.
@@ -37,7 +32,6 @@ pub struct Setup {
     pub timeout: u64,
     /// Seconds that the scheduler waits without executors before jobs fail.
     pub grace: u64,
-    /// The environment of every process.
     pub environment: Vec<(String, String)>,
 }
 
@@ -70,7 +64,6 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Two executors of one core.
     pub fn start() -> Self {
         Self::with(Setup::default())
     }
@@ -97,7 +90,6 @@ impl Cluster {
         cluster
     }
 
-    /// A folder for inputs and outputs.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -131,7 +123,6 @@ impl Cluster {
         command
     }
 
-    /// Starts the scheduler, at the address where it always is.
     pub fn start_scheduler(&mut self) {
         let mut command = self.command(&[]);
         command.arg("scheduler").args(["--bind", &self.url()[5..]]).args(allowed(&self.setup.host));
@@ -165,7 +156,6 @@ impl Cluster {
         self.await_executor(place);
     }
 
-    /// Starts the executor at a place, and waits for nothing.
     pub fn spawn_executor(&mut self, place: usize) {
         let work = self.folder().join(format!("work{place}"));
         std::fs::create_dir_all(&work).unwrap();
@@ -208,7 +198,6 @@ impl Cluster {
         self.tasks_of(place, &format!("/{stage}/"))
     }
 
-    /// Whether the executor at a place is in the midst of a task.
     pub fn is_busy(&self, place: usize) -> bool {
         self.tasks_of(place, "job=").iter().any(|task| task.ended.is_none())
     }
@@ -233,8 +222,8 @@ impl Cluster {
     }
 
     /// Stops an executor in the midst of a task of a stage, and says which one: its log shows that the task has begun and not that
-    /// it has ended, while the process stands still. A signal after that (to die, to continue) cannot come too late. `wanted` looks
-    /// at the tasks of the stage that it has begun. The test ends where the stage ends before.
+    /// it has ended. A signal after that cannot come too late. `wanted` looks at the tasks of the stage that the executor has begun. The
+    /// test ends where the stage ends before.
     pub fn stop_in_a_task(
         &mut self,
         stage: &str,
@@ -274,17 +263,15 @@ impl Cluster {
         }
     }
 
-    /// Kills an executor in the midst of a task of a stage, and says which one.
     pub fn kill_in_a_task(&mut self, stage: &str, driver: &mut Driver) -> usize {
         let place = self.stop_in_a_task(stage, driver, |_| true);
         self.executor(place).kill();
         place
     }
 
-    /// Executors that the scheduler knows.
     pub fn known_executors(&self) -> usize {
         let Some((200, body)) = self.get("/api/executors") else { return 0 };
-        serde_json::from_str::<Vec<serde_json::Value>>(&body).unwrap().len()
+        serde_json::from_str::<Vec<Value>>(&body).unwrap().len()
     }
 
     /// Status and body of the scheduler's REST answer.
@@ -298,25 +285,23 @@ impl Cluster {
         logs.map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()).collect()
     }
 
-    /// Sends a job file to the cluster.
-    pub fn run(&self, job: &Path, output: &str, sets: &[&str]) -> Driver {
+    fn drive(&self, command: &mut Command) -> Driver {
         let number = self.drivers.replace(self.drivers.get() + 1);
-        let mut command = self.command(&[]);
-        command.arg("run").arg(job).arg("--json");
-        let at = format!("engine.scheduler={}", self.url());
-        let to = format!("output.url={output}");
-        for set in ["engine.mode=cluster", &at, &to].iter().chain(sets) {
-            command.args(["--set", set]);
-        }
-        Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
+        Driver(Process::start_apart(&format!("driver{number}"), command.arg("--json"), self.folder()))
     }
 
-    /// Lets the cluster apply an output.
-    pub fn apply(&self, output: &str, to: &str, options: &[&str]) -> Driver {
-        let number = self.drivers.replace(self.drivers.get() + 1);
+    pub fn run(&self, job: &Path, output: impl AsRef<Path>, sets: &[&str]) -> Driver {
         let mut command = self.command(&[]);
-        command.args(["apply", output, "--to", to, "--json", "--scheduler", &self.url()]).args(options);
-        Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
+        let at = format!("engine.scheduler={}", self.url());
+        let to = format!("output.url={}", output.as_ref().display());
+        let sets = ["engine.mode=cluster", &at, &to].into_iter().chain(sets.iter().copied());
+        self.drive(command.arg("run").arg(job).args(sets.flat_map(|set| ["--set", set])))
+    }
+
+    pub fn apply(&self, output: impl AsRef<Path>, to: impl AsRef<Path>, options: &[&str]) -> Driver {
+        let mut command = self.command(&[]);
+        command.arg("apply").arg(output.as_ref()).arg("--to").arg(to.as_ref());
+        self.drive(command.args(["--scheduler", &self.url()]).args(options))
     }
 
     /// Waits until a stage of a job runs, or the driver ends; whether the stage was seen running.
@@ -331,7 +316,7 @@ impl Cluster {
 
     pub fn running(&self) -> Vec<String> {
         let Some((200, body)) = self.get("/api/jobs") else { return Vec::new() };
-        let jobs: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
+        let jobs: Vec<Value> = serde_json::from_str(&body).unwrap();
         let running = jobs.iter().filter(|job| job["status"] == "Running");
         running.filter_map(|job| stage_of(job["job_name"].as_str()?)).collect()
     }
@@ -359,7 +344,6 @@ fn allowed(host: &str) -> &'static [&'static str] {
     }
 }
 
-/// A task that an executor has begun.
 #[derive(Debug, Clone)]
 pub struct Task {
     /// `TID job/stage.attempt/task.attempt`.
@@ -369,7 +353,6 @@ pub struct Task {
 }
 
 impl Task {
-    /// The stage that it is one of.
     pub fn stage(&self) -> &str {
         self.name.split('/').nth(1).unwrap()
     }
@@ -410,29 +393,18 @@ impl Drop for Turn {
 /// A `run` on the cluster, which ends with this value.
 pub struct Driver(pub Process);
 
-#[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub said: String,
-    pub printed: String,
-}
-
 impl Driver {
-    /// Waits for its end, which must be within `seconds`.
-    pub fn end(mut self, seconds: u64) -> Ended {
-        let code = self.0.wait(Duration::from_secs(seconds)).code();
-        Ended { code, said: self.0.said(), printed: self.0.printed() }
+    pub fn end(mut self, seconds: u64) -> Output {
+        let status = self.0.wait(Duration::from_secs(seconds));
+        Output { status, stdout: self.0.printed().into(), stderr: self.0.said().into() }
     }
 
-    /// Whether its log has the end of a stage.
     pub fn done(&self, stage: &str) -> bool {
         self.0.said().contains(&format!("done stage=\"{stage}\""))
     }
 
     /// Its record when it has ended well, which must be within `seconds`.
-    pub fn succeed(self, seconds: u64) -> serde_json::Value {
-        let ended = self.end(seconds);
-        assert_eq!(ended.code, Some(0), "{}", ended.said);
-        serde_json::from_str(&ended.printed).unwrap()
+    pub fn succeed(self, seconds: u64) -> Value {
+        self.end(seconds).json()
     }
 }

@@ -1,8 +1,6 @@
 //! An object store that counts the requests for objects and the bytes of the answers.
 
 use std::fmt;
-use std::ops::Range;
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,6 +11,8 @@ use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, coalesce_ranges,
 };
+
+use super::*;
 
 /// A store over another, with what it answered: the path and the bytes of each request.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Counting {
 
 impl fmt::Display for Counting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
+        fmt::Display::fmt(&self.inner, f)
     }
 }
 

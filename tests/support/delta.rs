@@ -1,14 +1,7 @@
 //! A reader of Delta logs that shares nothing with the program: it takes the protocol by its words.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use super::*;
 
-use arrow::array::RecordBatch;
-use arrow::compute::concat_batches;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use serde_json::Value;
-
-/// A table at one of its versions.
 #[derive(Debug, Clone)]
 pub struct Table {
     pub folder: PathBuf,
@@ -30,7 +23,6 @@ pub fn names(table: &Path) -> Vec<String> {
     names
 }
 
-/// The tables of an output that have logs.
 pub fn tables_with_logs(output: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap());
     let mut found: Vec<String> = entries
@@ -42,7 +34,6 @@ pub fn tables_with_logs(output: &Path) -> Vec<String> {
 }
 
 impl Table {
-    /// Reads the table from its first commit on.
     pub fn read(folder: &Path) -> Table {
         let commits: Vec<String> =
             names(folder).into_iter().filter(|name| name.len() == 25 && name.ends_with(".json")).collect();
@@ -106,7 +97,6 @@ impl Table {
         fields.map(field).collect()
     }
 
-    /// The rows of all files.
     pub fn rows(&self) -> RecordBatch {
         let batches = self.batches();
         concat_batches(&batches.first().expect("a table has a file").schema(), &batches).unwrap()
@@ -131,7 +121,6 @@ impl Table {
     }
 }
 
-/// A path without the escapes of a URI.
 fn unescaped(uri: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = uri.as_bytes();

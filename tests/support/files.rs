@@ -1,7 +1,6 @@
 //! All files under a folder, to be compared before and after.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use super::*;
 
 /// Every file under a folder, with its bytes; none for a link that leads nowhere.
 pub fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {

@@ -1,11 +1,9 @@
 //! Documents in files of every format.
 
-use std::path::Path;
-
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{Document, Value, json, write_parquet};
+use super::*;
 
 /// A format, the keys that its job needs, and its files.
 pub struct Format {

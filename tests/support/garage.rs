@@ -2,11 +2,8 @@
 //!
 //! Its peculiarity: it ignores `If-None-Match`, so that two processes that put the same object if absent both succeed.
 
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
-
-use super::process::{Process, free_ports, get, wait_for};
+use super::process::{free_ports, get};
+use super::*;
 
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
@@ -18,7 +15,6 @@ const RPC_SECRET: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa9988776655
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A running node.
 pub struct Garage {
     _node: Process,
     port: u16,
@@ -26,7 +22,6 @@ pub struct Garage {
 }
 
 impl Garage {
-    /// A node with an empty bucket.
     pub fn start(program: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = free_ports(2);

@@ -2,14 +2,10 @@
 //! the test fails if it is strict.
 
 use std::ffi::OsString;
-use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::Command;
 
-use super::repository;
+use super::*;
 
-/// Whether a machine can be expected to have something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// `.ci/run` installs it, or the rest of its kind is there: with `RESEMBLANCE_STRICT=1`, the test fails without it.

@@ -1,17 +1,14 @@
 //! A memory pool that has little room for the union-find and all room for others, so that components are found in rounds.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::SessionContext;
-use resemblance::engine::Engine;
 
-use super::around::{Around, Hook};
+use super::*;
 
 /// The name by which the pool knows the union-find.
 const UNION_FIND: &str = "connected components";

@@ -1,13 +1,6 @@
 //! Checks a cluster's output: it has the rows of the same job in one process, and no other files.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use arrow::array::{RecordBatch, StringArray};
-
-use super::files::files;
-use super::{manifest, resemblance, strings, table};
+use super::*;
 
 /// The rows of every public table, sorted.
 pub type Rows = BTreeMap<String, RecordBatch>;

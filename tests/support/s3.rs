@@ -7,12 +7,9 @@
 //! listing has e_tags, whole objects have the checksums that are asked for, a missing bucket and a missing object are
 //! distinguished, and an upload that is not there is missing instead of forbidden.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
@@ -29,9 +26,10 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::*;
+
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
-/// The credentials of the server.
 pub const ACCESS_KEY: &str = "AKIDRESEMBLANCETEST";
 /// The secret, which no log, error or file may hold.
 pub const SECRET_KEY: &str = "hush/S3cr3t+Key/of/the/tests/0123456789";
@@ -39,13 +37,10 @@ pub const SECRET_KEY: &str = "hush/S3cr3t+Key/of/the/tests/0123456789";
 /// Bytes from which objects go up in parts.
 const PART_BYTES: usize = 5 * 1024 * 1024;
 
-/// A running server.
 pub struct S3 {
     /// Its URL, such as `http://127.0.0.1:34567`.
     pub endpoint: String,
-    /// The folder that holds the objects of [`BUCKET`].
     pub bucket_dir: PathBuf,
-    /// The planned faults, and the requests.
     pub faults: Arc<Faults>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -53,7 +48,6 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// A server with an empty bucket.
     pub fn start() -> S3 {
         let root = tempfile::tempdir().unwrap();
         let bucket_dir = root.path().join(BUCKET);
@@ -102,7 +96,6 @@ impl S3 {
         .to_vec()
     }
 
-    /// `s3://data/KEY`.
     pub fn url(&self, key: &str) -> String {
         format!("s3://{BUCKET}/{key}")
     }
@@ -111,7 +104,6 @@ impl S3 {
         self.bucket_dir.join(key)
     }
 
-    /// Puts a file into the bucket.
     pub fn put(&self, key: &str, bytes: impl AsRef<[u8]>) {
         let file = self.file(key);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -199,7 +191,6 @@ impl Faults {
         self.rules.lock().unwrap().push(Rule { part: part.to_owned(), left: count, fault });
     }
 
-    /// From now on nothing goes wrong.
     pub fn clear(&self) {
         self.rules.lock().unwrap().clear();
     }
@@ -422,7 +413,6 @@ fn plain(status: u16, body: String) -> Response<s3s::Body> {
     response
 }
 
-/// A body that may break off.
 struct Body {
     inner: s3s::Body,
     /// Bytes until it does.

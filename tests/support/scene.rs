@@ -1,16 +1,9 @@
 //! A folder with sources and the outputs of jobs over them.
 
-use std::path::PathBuf;
-
-use arrow::array::RecordBatch;
 use assert_cmd::Command;
 use resemblance::error::Result;
-use resemblance::job::Job;
-use resemblance::pipeline::Outcome;
-use serde_json::Value;
-use tempfile::{TempDir, tempdir};
 
-use super::{Document, job, job_text_of, manifest, printed, resemblance, run, table, write_parquet};
+use super::*;
 
 /// Sources and outputs by their names in a folder; all jobs have the same settings first.
 pub struct Scene {

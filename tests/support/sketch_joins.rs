@@ -1,14 +1,9 @@
 //! Runs whose candidates are joined with their sketches as the test chooses: by what the planner knows about the machine.
 
-use std::path::Path;
-
-use resemblance::engine::Engine;
 use resemblance::error::Result;
-use resemblance::job::Job;
-use resemblance::pipeline::{OnExisting, Outcome};
 
-use super::around::{Hook, run_around};
-use super::manifest;
+use super::around::run_around;
+use super::*;
 
 /// The machine that the planner sees; the plans run in this process all the same.
 #[derive(Debug, Clone, Copy)]

@@ -3,19 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result};
-use resemblance::job::Job;
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting, Outcome};
 
-use super::around::{Around, Call, Hook};
-use super::{block_on, manifest, run, table};
+use super::*;
 
-/// The message of the engine when it fails.
 const STOPPED: &str = "stopped by the test";
 
-/// Fails before the `at`th plan.
 struct Stopping {
     at: usize,
     plans: AtomicUsize,
@@ -37,7 +31,6 @@ pub fn run_until(job: &Job, existing: OnExisting, at: usize) -> (Result<Outcome>
     run_until_on(Box::new(engine), job, existing, at)
 }
 
-/// Runs it on another engine.
 pub fn run_until_on(
     engine: Box<dyn Engine>,
     job: &Job,

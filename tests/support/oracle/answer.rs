@@ -22,7 +22,6 @@ pub struct Document {
     pub buckets: BTreeSet<u64>,
     pub group: Option<&'static str>,
     pub year: Option<i64>,
-    /// The run that read it.
     pub run: usize,
     /// Its place among reference documents and new ones: the least represents others.
     pub place: usize,
@@ -59,7 +58,6 @@ pub fn add(
     dictionary.into_iter().map(|(_, shingle)| shingle).collect()
 }
 
-/// A row of `pairs`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pair {
     pub jaccard: f64,
@@ -87,7 +85,6 @@ pub struct Row {
     pub weakest: Option<f64>,
 }
 
-/// The expected tables of a run.
 pub struct Answer {
     pub pairs: Pairs,
     pub written: Pairs,
@@ -148,7 +145,6 @@ pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer 
     }
 }
 
-/// Whether the method brings two documents together.
 fn meeting<'a>(
     documents: &'a Documents,
     settings: &'a Settings,
@@ -243,7 +239,6 @@ fn written(
     written.map(|(ids, pair)| (ids.clone(), pair.clone())).collect()
 }
 
-/// The order of two documents by one preference.
 fn prefer(by: &str, (x, of_x): (&Name, &Document), (y, of_y): (&Name, &Document)) -> Ordering {
     match by {
         "reference" => of_x.place.cmp(&of_y.place),
@@ -297,7 +292,6 @@ pub fn clusters(documents: &Documents, edges: &Edges, settings: &Settings) -> Ve
     clusters
 }
 
-/// The rows of these clusters, by their documents.
 pub fn rows(clusters: &[Vec<Name>], edges: &Edges, settings: &Settings) -> BTreeMap<Name, Row> {
     let connected = least_reachable(edges.keys().cloned());
     let mut parts: BTreeMap<&Name, Edges> = BTreeMap::new();

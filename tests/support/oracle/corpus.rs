@@ -1,14 +1,8 @@
 //! Random documents: new texts, copies, near copies, parts of others, and rows that cannot be compared.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-
 use super::settings::Settings;
 use super::sketch::shingles;
-use crate::support::{Random, write_batch};
+use crate::support::*;
 
 #[derive(Debug, Clone)]
 pub struct Text {
@@ -21,7 +15,6 @@ pub struct Text {
 /// Files by the name under which the program reads them.
 pub type Files = Vec<(String, Vec<Text>)>;
 
-/// The form of the texts of a corpus.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// One of so many texts is new, after the first four.
@@ -161,7 +154,6 @@ pub struct Reject {
     pub reason: String,
 }
 
-/// The rows of files, sorted by whether they can be compared.
 #[derive(Default)]
 pub struct Sorted {
     /// Rows that can be compared, each with its shingles.

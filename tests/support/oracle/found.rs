@@ -1,17 +1,14 @@
 //! The tables of an output in the form of the brute force's answer, and the comparison of both.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::path::Path;
 
-use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
 
 use super::answer::{Answer, Documents, Name, Pair, Pairs, Row};
 use super::corpus::{Frequent, Reject};
 use super::losses::{Losses, Spared};
 use super::settings::{From, Settings};
-use crate::support::{bools, floats, manifest, numbers, optional, signature_values, strings, table, texts};
+use crate::support::*;
 
 /// An output, and the documents that its run could know.
 pub struct Found<'a> {
@@ -19,7 +16,6 @@ pub struct Found<'a> {
     pub documents: &'a Documents,
     pub run: usize,
     pub settings: &'a Settings,
-    /// The case, for messages.
     pub what: &'a str,
 }
 
@@ -300,7 +296,6 @@ fn same<K: Ord + Debug, V: PartialEq + Debug>(found: &BTreeMap<K, V>, expected: 
     assert!(more.is_empty(), "too many: {more:?}: {what}");
 }
 
-/// The table spared of an output: by document and side.
 pub fn spared(output: &Path) -> BTreeMap<(String, bool), Spared> {
     let rows = table(output, "spared");
     let (jaccard, containment) = (optional(&rows, "jaccard"), optional(&rows, "containment"));

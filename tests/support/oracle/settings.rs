@@ -19,10 +19,8 @@ pub enum Family {
     OnePermutation,
 }
 
-/// Where the documents come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// From one source.
     OneRun,
     /// From a source and a second one.
     TwoSources,
@@ -55,7 +53,6 @@ pub struct Settings {
     /// Whether a text shorter than a shingle is one.
     pub short_is_whole: bool,
     pub permutations: usize,
-    /// `minhash.bits`, if it is set.
     pub bits: Option<u32>,
     pub seed: u64,
     pub family: Family,
@@ -80,7 +77,6 @@ pub struct Settings {
     pub thresholds: Vec<f64>,
     pub contained: Option<f64>,
     pub threads: usize,
-    /// `shingle.max_frequency`, if it is set.
     pub max_frequency: Option<f64>,
     /// The frequent shingles of the first source, which no source is compared by.
     pub frequent: Frequent,

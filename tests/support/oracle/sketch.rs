@@ -65,7 +65,6 @@ pub fn crc32(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// The hash functions of a job.
 pub enum Functions {
     MultiplyShift(Vec<(u32, u32)>),
     Linear { factors: Vec<(u64, u64)>, modulus: u64 },
@@ -124,7 +123,6 @@ impl Functions {
     }
 }
 
-/// The value that is kept of a minimum.
 pub fn kept(minimum: u32, settings: &Settings) -> u32 {
     match settings.is_short() {
         true => (u64::from(minimum) * 2_654_435_761 % (1 << 32) / (1 << 16)) as u32,
