@@ -12,7 +12,7 @@ use super::frequent_shingles::without_frequent;
 use super::{columns, shingles_of_text};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};
-use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short_signature};
+use crate::udf::expr_fn::{bucket_tags, lsh_bands, minhash, minhash_by, one_permutation, short_signature};
 
 /// Adds the column `signature`, with one value per permutation: a Binary for 16-bit values, else a `List<UInt32>`. `dictionary` is the
 /// number of entries in the dictionary, if there is one.
@@ -36,10 +36,11 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     Ok(shingles.with_column("signature", signature)?)
 }
 
-/// Adds the column `buckets: List<UInt64>`, with one bucket per band. The number of a bucket also identifies its band, unless bands share
-/// a table.
+/// Adds the columns `buckets: List<UInt64>`, with one bucket per band, and `bucket_tags: Binary`, with the tag of each bucket. The number
+/// of a bucket also identifies its band, unless bands share a table.
 pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
-    Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
+    let buckets = signatures.with_column("buckets", band_buckets(col("signature"), lsh))?;
+    Ok(buckets.with_column("bucket_tags", bucket_tags(col("buckets")))?)
 }
 
 pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {

@@ -102,6 +102,8 @@ pub struct Columns {
     pub keep: Keep,
     /// The number of bits per value of a signature.
     pub bits: Bits,
+    /// Whether `documents` contains the tags of buckets.
+    pub bucket_tags: bool,
     /// Whether `pairs` contains passages.
     pub pair_passages: bool,
     /// Whether `pairs` and `clusters` have group columns.

@@ -609,7 +609,7 @@ fn check_describes_the_data() {
         "| title",
         "  Nothing of the kind was ever seen in thi…\n",
         "words of a document: 17.5 on average in the first 4 documents",
-        "expected disk: 288 bytes of a document",
+        "expected disk: 356 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
@@ -620,7 +620,7 @@ fn check_describes_the_data() {
     assert_eq!(data_of["rows"], 4);
     assert_eq!(data_of["rows_are_exact"], true);
     assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
-    assert_eq!(data_of["expected_bytes_of_result"], 4 * 288);
+    assert_eq!(data_of["expected_bytes_of_result"], 4 * 356);
     assert!(!folder.path().join("out").exists());
     // Memory that no machine has.
     let above = "warning: the memory budget is 1048576000 MiB, and this machine";

@@ -294,7 +294,7 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = path(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own = "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature";
+        let own = "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature bucket_tags";
         let own: Vec<&str> = own.split(' ').collect();
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
@@ -376,11 +376,11 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 16);
+    assert_eq!(whole["format_version"], 17);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 15, 17] {
+    for format in [1, 16, 18] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -390,7 +390,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
                 3,
                 &[
                     &format!("tables of format {format}, which resemblance 0.0.7 wrote"),
-                    "format 16",
+                    "format 17",
                     "--overwrite",
                 ],
             );
