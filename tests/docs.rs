@@ -212,7 +212,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     }
     let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
-    let first = "output.pair_passages=true output.buckets=true source.duplicate_ids=reject source.limit=10 \
+    let first = "output.pair_passages=true source.duplicate_ids=reject source.limit=10 \
                  clusters.thresholds=[0.9] clusters.contained=0.98";
     let grouped = "candidates.method=prefix shingle.hash=dictionary source.group=shop \
                    candidates.compare=within passages.unit=line";

@@ -3,8 +3,8 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_nested::expr_fn::{array_distinct, array_length, array_repeat};
-use datafusion::logical_expr::{Expr, bitwise_xor};
+use datafusion::functions_nested::expr_fn::{array_length, array_repeat};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
@@ -51,30 +51,6 @@ pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
 pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
     let empty = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64));
     Ok(signatures.with_column("buckets", lit(empty))?)
-}
-
-/// The sign bit of an unsigned number that is read as a signed number.
-const SIGN: u64 = 1 << 63;
-
-/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`, one row per document and bucket, in one
-/// partition, sorted by bucket (as a signed number) and document.
-///
-/// The buckets are computed from the stored signatures, as in a look-up. So every document has buckets, and no join is needed.
-///
-/// # Errors
-/// If a column is missing.
-pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
-    let documents = bands(documents, lsh)?;
-    // Bands that share a table can have the same bucket.
-    let own = match lsh.table_size {
-        None => col("buckets"),
-        Some(_) => array_distinct(col("buckets")),
-    };
-    let columns = [vec![own.alias("bucket")], columns(["doc", "source", "position"])].concat();
-    let rows = documents.select(columns)?.unnest_columns(&["bucket"])?;
-    // Files store signed numbers. In unsigned order, the bounds of a page with both signs would include every bucket.
-    let by = |key: Expr| key.sort(true, false);
-    Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
 /// (source, position, doc, origin, ..), distinct `needed` (needed: UInt64) -> (source, position, origin), the positions of the texts of

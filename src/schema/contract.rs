@@ -68,8 +68,6 @@ tables! {
     Passages = "passages" if |job| job.passages.is_some(),
     /// The shingles that comparisons ignore, because they occur in too many documents.
     FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
-    /// The sorted buckets of the compared documents.
-    Buckets = "buckets" if |job| job.output.buckets,
 }
 
 impl Table {

@@ -294,7 +294,8 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = path(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own = "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature bucket_tags";
+        let own =
+            "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature bucket_tags";
         let own: Vec<&str> = own.split(' ').collect();
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
