@@ -74,6 +74,14 @@ fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
+/// The `documents` (doc, ..) in reference outputs that this run does not replace.
+fn remaining(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    if replaces(cx.job) {
+        return reference::without(documents, cx.table(WorkTable::KEYS)?);
+    }
+    Ok(documents)
+}
+
 /// The pairs in outputs, between groups of copies with a document that was not replaced.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
@@ -92,11 +100,7 @@ impl ReferenceOutputs {
         cx: &StageContext<'_>,
         columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
     ) -> Result<DataFrame> {
-        let documents = self.chain.live(columns)?;
-        if replaces(cx.job) {
-            return reference::without(documents, cx.table(WorkTable::KEYS)?);
-        }
-        Ok(documents)
+        remaining(cx, self.chain.live(columns)?)
     }
 
     /// The reference documents (doc) that this run replaces.
@@ -109,9 +113,10 @@ impl ReferenceOutputs {
     }
 
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature, shingles,
-    /// group). `shingles` is null if the output keeps none. `origin` is the number of the document's source in [`Self::sources`].
-    pub(crate) fn documents(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
-        self.live(cx, |at, stored| {
+    /// group). `shingles` is null if the output keeps none. `origin` is the number of the document's source in [`Self::sources`]. Documents
+    /// for which `wanted` is false can be omitted.
+    pub(crate) fn documents(&self, cx: &StageContext<'_>, wanted: Option<Expr>) -> Result<DataFrame> {
+        let documents = self.chain.live_where(wanted, |at, stored| {
             let mut all = vec![self.chain.origin(at).alias("origin")];
             all.extend(columns(["id", "source", "position", "doc", "shingle_count"]));
             all.extend(columns(["set_hash_0", "set_hash_1", "signature"]));
@@ -123,7 +128,8 @@ impl ReferenceOutputs {
             });
             all.push(frames::groups::group(cx.job.source.group.as_deref()));
             Ok(all)
-        })
+        })?;
+        remaining(cx, documents)
     }
 
     pub(crate) fn ids(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
