@@ -32,10 +32,16 @@ impl ReferenceDocuments {
 
     /// Returns the reference documents that can be in clusters and that this run does not replace. Their columns are [`groups::ordered`],
     /// `set_hash_0`, `set_hash_1` and `before`, with the types of `like`. Also returns the value of `before` for new documents.
-    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending.
-    pub(crate) fn clustered(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending. Documents of outputs for
+    /// which `wanted` is false can be omitted.
+    pub(crate) fn clustered(
+        &self,
+        cx: &StageContext<'_>,
+        like: &DataFrame,
+        wanted: Option<Expr>,
+    ) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(outputs) => Ok((outputs.clustered(cx)?, lit(outputs.place_of_new()))),
+            Self::Outputs(outputs) => Ok((outputs.clustered(cx, wanted)?, lit(outputs.place_of_new()))),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE)?, cx.job, like),
         }
     }
@@ -43,7 +49,7 @@ impl ReferenceDocuments {
     /// Like [`Self::clustered`], but for all reference documents that can be compared. Documents from a second source have no hashes.
     pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(_) => self.clustered(cx, like),
+            Self::Outputs(_) => self.clustered(cx, like, None),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE_KEYS)?, cx.job, like),
         }
     }
@@ -185,11 +191,12 @@ impl ReferenceOutputs {
 
     /// The reference documents for [`ReferenceDocuments::clustered`]. The column `before` is the index of the output that contains the
     /// document. If an output removed the document, it is larger than the value for new documents.
-    fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
-        let documents = self.live(cx, |at, _| {
+    fn clustered(&self, cx: &StageContext<'_>, wanted: Option<Expr>) -> Result<DataFrame> {
+        let documents = self.chain.live_where(wanted, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
+        let documents = remaining(cx, documents)?;
         // Documents that the outputs removed come last. Otherwise a document that no clean dataset contains could represent new
         // documents, which would then be removed.
         reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
