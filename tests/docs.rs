@@ -206,7 +206,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     }
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
     let jobs = [
-        "output.pair_passages=true|output.buckets=true|source.duplicate_ids=reject|source.limit=10|\
+        "output.pair_passages=true|source.duplicate_ids=reject|source.limit=10|\
          clusters.thresholds=[0.9]|clusters.contained=0.98",
         "candidates.method=prefix|shingle.hash=dictionary|source.group=shop|candidates.compare=within|passages.unit=line",
         "passages.unit=word|shingle.max_frequency=0.01",

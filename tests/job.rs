@@ -290,11 +290,6 @@ fn settings_that_do_not_fit_together_are_refused_by_name() {
         (&["clusters.keep=['group']"], &["`clusters.keep`", "no document has a group"]),
         (&["clusters.keep=['id in (']"], &["`clusters.keep`", "names `id in (`"]),
         (&["clusters.keep=['id in ()']"], &["`clusters.keep`", "has an empty value"]),
-        (&["output.buckets=true", "output.keep=none"], &["`output.buckets`", "output.keep = \"signatures\""]),
-        (
-            &["output.buckets=true", "candidates.method=none", "passages.unit=line"],
-            &["`output.buckets`", "candidates.method"],
-        ),
         (
             &["against={ first_day = true, source = { url = 'k', format = 'jsonl', text = 't' } }"],
             &["against.first_day", "against.output"],

@@ -30,7 +30,7 @@ SETTINGS = {
     "large": ["engine.memory=4GiB", "engine.threads=4"],
 }
 TABLES = ["pairs", "clusters", "documents", "rejects", "reference_rejects", "group_pairs", "cluster_id_changes", "dictionary",
-          "buckets", "spans", "passages", "spared", "cluster_levels", "frequent_shingles"]
+          "spans", "passages", "spared", "cluster_levels", "frequent_shingles"]
 # What differs from one build or output to the next, and says nothing about the rows.
 IGNORED = {"doc", "source", "kept_source", "kept_position", "origin_number", "kept_origin_number"}
 
@@ -183,7 +183,7 @@ def jobs(scratch, documents, reuters):
     yield "signature", table, over(all_days, "score.by=signature"), []
     yield "passages", table, over(day, "output.pair_passages=true"), []
     yield "dictionary", table, over(day, "shingle.hash=dictionary"), []
-    yield "buckets", table, over(hard, "output.buckets=true", "lsh.hot_bucket=20"), []
+    yield "buckets", table, over(hard, "lsh.hot_bucket=20"), []
     yield "word-runs", table, over(hard, "passages.unit=word", "passages.length=8"), ["apply"]
     yield "contained", table, over(all_days, "clusters.contained=0.9"), ["apply"]
     yield "levels", table, over(all_days, "clusters.thresholds=[0.7, 0.8, 0.9]"), []

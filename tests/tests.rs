@@ -61,7 +61,7 @@ mod lab {
 mod layers;
 mod messages;
 mod output {
-    mod buckets;
+    mod bucket_tags;
     mod changed_sources;
     pub(crate) mod claims;
     mod contracts;

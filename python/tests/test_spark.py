@@ -84,7 +84,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
             "source": {"format": "parquet", "url": str(source), "id": "id", "text": "text", "group": "shop"},
             "shingle": {"size": 3, "short": "reject"},
             "score": {"threshold": 0.5},
-            "output": {"url": str(folder / name), "keep": "shingles", "pair_passages": True, "buckets": True},
+            "output": {"url": str(folder / name), "keep": "shingles", "pair_passages": True},
         }
 
     known = resemblance.run(job("reference", documents("k", 0, 30)))
@@ -103,7 +103,7 @@ def rows_of(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_spark_reads_every_table(spark: Any, output: resemblance.Run) -> None:
-    written = {"pairs", "clusters", "documents", "rejects", "group_pairs", "cluster_id_changes", "buckets"}
+    written = {"pairs", "clusters", "documents", "rejects", "group_pairs", "cluster_id_changes"}
     assert written <= set(output.tables)
     for name, table in output.tables.items():
         expected = table.to_arrow()

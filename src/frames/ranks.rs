@@ -39,19 +39,22 @@ pub(crate) fn ranks(
     with_ranks(rooted, if merged { keep::sorted_with_reference(order) } else { keep::sorted(order) })
 }
 
-/// Like [`ranks`], but for a run with reference documents: ranks only components with a `new` document (doc, ..). Takes components (doc,
-/// root) and all documents (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..).
-pub(crate) fn ranks_with_reference(
-    components: DataFrame,
-    documents: DataFrame,
-    new: DataFrame,
-    order: &[Preference],
-) -> Result<DataFrame> {
+/// Components (doc, root), new documents (doc, ..) -> (node: UInt64, root: UInt64), the documents in components with a new document.
+pub(crate) fn nodes_with_new(components: DataFrame, new: DataFrame) -> Result<DataFrame> {
     let new = new.select(renamed([("doc", "new_doc")]))?;
     let roots = new.join(components.clone(), JoinType::Inner, &["new_doc"], &["doc"], None)?;
     let roots = roots.select(renamed([("root", "new_root")]))?.distinct()?;
     let nodes = roots.join(components, JoinType::RightSemi, &["new_root"], &["root"], None)?;
-    let nodes = nodes.select(renamed([("doc", "node"), ("root", "root")]))?;
+    Ok(nodes.select(renamed([("doc", "node"), ("root", "root")]))?)
+}
+
+/// Like [`ranks`], but for a run with reference documents. Takes [`nodes_with_new`], and these documents and possibly others (id, doc,
+/// reference, before, shingle_count, set_hash_0, set_hash_1, ..).
+pub(crate) fn ranks_with_reference(
+    nodes: DataFrame,
+    documents: DataFrame,
+    order: &[Preference],
+) -> Result<DataFrame> {
     let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     let sets = representatives(rooted.clone())?;
     let columns = [rank_columns(col("root"), order), columns([BEFORE])].concat();

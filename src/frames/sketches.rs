@@ -3,8 +3,8 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_nested::expr_fn::{array_distinct, array_length, array_repeat};
-use datafusion::logical_expr::{Expr, bitwise_xor};
+use datafusion::functions_nested::expr_fn::{array_length, array_repeat};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 
@@ -12,7 +12,7 @@ use super::frequent_shingles::without_frequent;
 use super::{columns, shingles_of_text};
 use crate::error::{Error, Result};
 use crate::job::{Bits, Family, Job, Lsh, ShingleHash, Short};
-use crate::udf::expr_fn::{lsh_bands, minhash, minhash_by, one_permutation, short_signature};
+use crate::udf::expr_fn::{bucket_tags, lsh_bands, minhash, minhash_by, one_permutation, short_signature};
 
 /// Adds the column `signature`, with one value per permutation: a Binary for 16-bit values, else a `List<UInt32>`. `dictionary` is the
 /// number of entries in the dictionary, if there is one.
@@ -36,10 +36,11 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     Ok(shingles.with_column("signature", signature)?)
 }
 
-/// Adds the column `buckets: List<UInt64>`, with one bucket per band. The number of a bucket also identifies its band, unless bands share
-/// a table.
+/// Adds the columns `buckets: List<UInt64>`, with one bucket per band, and `bucket_tags: Binary`, with the tag of each bucket. The number
+/// of a bucket also identifies its band, unless bands share a table.
 pub(crate) fn bands(signatures: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
-    Ok(signatures.with_column("buckets", band_buckets(col("signature"), lsh))?)
+    let buckets = signatures.with_column("buckets", band_buckets(col("signature"), lsh))?;
+    Ok(buckets.with_column("bucket_tags", bucket_tags(col("buckets")))?)
 }
 
 pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
@@ -50,30 +51,6 @@ pub(crate) fn band_buckets(signature: Expr, lsh: &Lsh) -> Expr {
 pub(crate) fn no_bands(signatures: DataFrame) -> Result<DataFrame> {
     let empty = ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64));
     Ok(signatures.with_column("buckets", lit(empty))?)
-}
-
-/// The sign bit of an unsigned number that is read as a signed number.
-const SIGN: u64 = 1 << 63;
-
-/// Documents (doc, source, position, signature, ..) -> the columns of `schemas/buckets.toml`. There is one row per document and bucket, in
-/// one partition, sorted by bucket (as a signed number) and document.
-///
-/// The buckets are computed from the stored signatures, as in a look-up. So every document has buckets, and no join is needed.
-///
-/// # Errors
-/// If a column is missing.
-pub fn buckets(documents: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
-    let documents = bands(documents, lsh)?;
-    // Bands that share a table can have the same bucket.
-    let own = match lsh.table_size {
-        None => col("buckets"),
-        Some(_) => array_distinct(col("buckets")),
-    };
-    let columns = [vec![own.alias("bucket")], columns(["doc", "source", "position"])].concat();
-    let rows = documents.select(columns)?.unnest_columns(&["bucket"])?;
-    // Files store signed numbers. In unsigned order, the bounds of a page with both signs would include every bucket.
-    let by = |key: Expr| key.sort(true, false);
-    Ok(rows.sort(vec![by(bitwise_xor(col("bucket"), lit(SIGN))), by(col("doc"))])?)
 }
 
 /// (source, position, doc, origin, ..), distinct `needed` (needed: UInt64) -> (source, position, origin), the positions of the texts of

@@ -141,8 +141,9 @@ impl InspectedContents {
         let keep = job.output.keep;
         let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
         let signature = kept(keep.signatures(), SET_HASH_BYTES + job.minhash.signature_bytes());
+        let tags = kept(job.columns().bucket_tags, 4 + 4 * job.lsh.bands as u64);
         DiskEstimate {
-            result: RESULT_BYTES + signature + kept(keep.shingles(), shingles),
+            result: RESULT_BYTES + signature + tags + kept(keep.shingles(), shingles),
             between: STAGE_BYTES + job.candidates.method.bytes_between_stages(&job.lsh, shingles),
             documents: self.rows.known(),
         }

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::candidates::Method;
 use super::clusters::ClusterMethod;
 use super::source::Source;
 use super::values::{Checked, require, wrong};
@@ -34,9 +33,6 @@ pub struct Output {
     /// `passage_b`. The texts of pairs are read again to find it.
     #[serde(default)]
     pub pair_passages: bool,
-    /// Whether the table `buckets` is written. With this table, `neighbors` reads only a few pages of the output.
-    #[serde(default)]
-    pub buckets: bool,
     /// The format of the tables: folders of `parquet` files, or `delta` tables that consist of the same files.
     #[serde(default)]
     pub tables: TableFormat,
@@ -51,8 +47,8 @@ fn max_pairs() -> u64 {
 }
 
 impl Output {
-    /// Checks the section for a job with this source and method.
-    pub(super) fn check(&self, source: &Source, method: Method) -> Checked<()> {
+    /// Checks the section for a job with this source.
+    pub(super) fn check(&self, source: &Source) -> Checked<()> {
         const URL: &str = "output.url";
         let url = &self.url;
         let fault = "is empty: expected a folder or a URL prefix, as in \"out/books/\"";
@@ -72,20 +68,6 @@ impl Output {
             self.max_pairs > 0,
             "output.max_pairs",
             "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
-        )?;
-        // `neighbors` needs signatures that the run computes and keeps.
-        const BUCKETS: &str = "output.buckets";
-        require(
-            !self.buckets || method.compares(),
-            BUCKETS,
-            "is true with candidates.method = \"none\", and no document gets a signature then: leave the key out, or expected \
-             another method",
-        )?;
-        require(
-            !self.buckets || self.keep.signatures(),
-            BUCKETS,
-            "is true with output.keep = \"none\", and the documents of a bucket are compared by their signatures: leave the key \
-             out, or expected output.keep = \"signatures\" or \"shingles\"",
         )
     }
 
@@ -102,6 +84,8 @@ pub struct Columns {
     pub keep: Keep,
     /// The number of bits per value of a signature.
     pub bits: Bits,
+    /// Whether `documents` contains the tags of buckets.
+    pub bucket_tags: bool,
     /// Whether `pairs` contains passages.
     pub pair_passages: bool,
     /// Whether `pairs` and `clusters` have group columns.

@@ -89,7 +89,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let clusters = file.clusters.checked(&source, &score)?;
     let passages = file.passages.map(|passages| passages.checked()).transpose()?;
     file.alarms.check(&source)?;
-    file.output.check(&source, method)?;
+    file.output.check(&source)?;
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
     Ok(Job {
         name: name.unwrap_or_else(|| "unnamed".into()),

@@ -165,7 +165,9 @@ impl Job {
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, pair_passages, .. } = self.output;
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
-        Columns { keep, bits, pair_passages, groups, clusters: self.clusters.method }
+        let bucket_tags =
+            keep.signatures() && self.candidates.method.compares() && self.lsh.table_size.is_none();
+        Columns { keep, bits, bucket_tags, pair_passages, groups, clusters: self.clusters.method }
     }
 
     pub(crate) fn has_groups(&self) -> bool {

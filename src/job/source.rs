@@ -398,7 +398,7 @@ pub struct Source {
 }
 
 /// The columns of the table `documents` that are not carried from the source: see `schemas/documents.toml`.
-pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 11] = [
     "id",
     "source",
     "position",
@@ -408,6 +408,7 @@ pub(crate) const DOCUMENTS_COLUMNS: [&str; 10] = [
     "set_hash_0",
     "set_hash_1",
     "signature",
+    "bucket_tags",
     "shingles",
 ];
 

@@ -26,7 +26,7 @@ use crate::schema::{IdType, Table};
 
 /// The maximum number of keys in a filter. With a filter, a scan reads other columns only for rows that pass the filter. With a join, it
 /// reads all rows.
-const MOST_LISTED: usize = 256;
+pub(super) const MOST_LISTED: usize = 256;
 
 /// A finished output. Its tables are registered in a session under their names.
 pub struct Finished(Stored);

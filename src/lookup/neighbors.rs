@@ -1,8 +1,9 @@
 //! Finds the documents in a finished output that are most similar to a document or a text.
 //!
-//! As in a run, candidates are documents that share a bucket with the document or text. The output is read twice. The first pass reads all
-//! signatures, and the second pass reads the shingles of the best candidates. If the output has a table of buckets, only pages with
-//! candidates are read. If the output keeps no shingles, the texts of the best candidates are read from the source.
+//! As in a run, candidates are documents that share a bucket with the document or text. The output is read twice. The first pass reads the
+//! tags of all buckets, and the signatures of documents with a common tag. The second pass reads the shingles of the best candidates. If
+//! the output keeps no tags, the first pass reads all signatures. If it keeps no shingles, the texts of the best candidates are read from
+//! the source.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,20 +12,19 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ArrowPrimitiveType};
 use arrow::datatypes::UInt64Type;
 use datafusion::common::JoinType;
-use datafusion::common::cast::{
-    as_int64_array, as_list_array, as_primitive_array, as_string_array, as_uint64_array,
-};
+use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::finished::{id_column, ids};
+use super::finished::{MOST_LISTED, id_column, ids};
 use super::reread::{Reread, comparable};
 use super::show::similarities;
 use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::frames::utf8;
 use crate::job::{Family, Job, Lsh, ShingleHash, Short};
+use crate::kernel::bucket_tags::tag_set;
 use crate::kernel::hash::document_key;
 use crate::kernel::linear::{self, Linear};
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
@@ -34,10 +34,10 @@ use crate::kernel::one_permutation::{Rounds, one_permutation};
 use crate::kernel::signature::{Signature, SignatureValues, minhash_similarity};
 use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingles::{ShingleBuffers, shingle_texts, shingles};
-use crate::output::pages::LookedUpRows;
 use crate::output::read;
 use crate::schema::Table;
 use crate::udf::arguments::{SignatureRows, ValueColumn};
+use crate::udf::expr_fn::has_tag;
 
 /// The order of neighbors. They are sorted by this value and then by the other value, both descending, and then by id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -133,8 +133,8 @@ pub struct Query<'a> {
 
 /// Returns the candidates that are most similar to the document of a query. If the output keeps no shingles, they are computed from the
 /// texts in `again`. Without `again`, there are only estimates. Memory contains one batch and the keys and similarities of the best
-/// candidates. With a table of buckets, it also contains the positions of all candidates. Fails if the table or the source cannot be read.
-/// Also fails if the output keeps no signatures, or if they do not fit the bands of its job.
+/// candidates. Fails if the table or the source cannot be read. Also fails if the output keeps no signatures, or if they do not fit the
+/// bands of its job.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
@@ -142,11 +142,16 @@ pub async fn neighbors(
 ) -> Result<Neighbors> {
     let lsh = &finished.job().lsh;
     finished.signed().await?;
-    let own = own_buckets(query.sketch, lsh)?;
-    let documents = match documents_of_buckets(finished, &own).await? {
-        Some(documents) => documents,
-        None => finished.stored(Table::Documents).await?,
+    let mut own = own_buckets(query.sketch, lsh)?;
+    let all = finished.stored(Table::Documents).await?;
+    let documents = match finished.provider(Table::Documents)? {
+        Some(table) if finished.job().columns().bucket_tags => {
+            let has_own_tag = has_tag(col("bucket_tags"), tag_set(&own, lsh.bands));
+            finished.session().read_table(Arc::new(table.only(Some(has_own_tag))))?
+        }
+        _ => all.clone(),
     };
+    own.sort_unstable();
     let others = match query.id {
         // Filters by the key, since the plan reads this column anyway.
         Some(id) => {
@@ -157,7 +162,10 @@ pub async fn neighbors(
     };
     let best = candidates(read::unsigned(others, Table::Documents)?, query, &own, lsh).await?;
     let candidates = best.found;
-    let best = finished.documents_among(documents, best.levels.into_values().flatten())?;
+    let best: Vec<u64> = best.levels.into_values().flatten().collect();
+    // The keys of documents take fewer bytes than the tags.
+    let documents = if best.len() <= MOST_LISTED { all } else { documents };
+    let best = finished.documents_among(documents, best.into_iter())?;
     let id = id_column("id", finished.manifest().source.id);
     let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
     let best = if finished.keeps_shingles() {
@@ -220,11 +228,10 @@ fn bucket_settings(lsh: &Lsh) -> Buckets {
 fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     let mut own = Vec::new();
     lsh_bands(sketch.signature.signature(), bucket_settings(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
-    own.sort_unstable();
     Ok(own)
 }
 
-/// Returns the documents that share a bucket with `own` and may be among the nearest neighbors.
+/// Returns the documents that share a bucket with `own` (in ascending order) and may be among the nearest neighbors.
 async fn candidates(
     documents: DataFrame,
     query: Query<'_>,
@@ -259,41 +266,6 @@ fn misfit(lsh: &Lsh) -> Error {
         "the signatures in the output do not fit {}: run its job again with --overwrite",
         lsh.bands_of_rows()
     ))
-}
-
-/// Returns a lazy frame with all documents in `buckets`, and other documents on the same pages. Numbers are signed as in the files. Returns
-/// `None` if the output has no table of buckets. Takes 8 bytes of memory per document in these buckets.
-async fn documents_of_buckets(finished: &Finished, buckets: &[u64]) -> Result<Option<DataFrame>> {
-    let Some(table) = finished.provider(Table::Buckets)? else { return Ok(None) };
-    let mut signed: Vec<i64> = buckets.iter().map(|bucket| bucket.cast_signed()).collect();
-    signed.sort_unstable();
-    let are_wanted = col("bucket").in_list(signed.iter().map(|bucket| lit(*bucket)).collect(), false);
-    let session = finished.session();
-    let rows = session.read_table(Arc::new(table.only(LookedUpRows::Numbers("bucket", signed))))?;
-    let places = places(rows.filter(are_wanted)?).await?;
-    let Some(table) = finished.provider(Table::Documents)? else { return Ok(None) };
-    Ok(Some(session.read_table(Arc::new(table.only(LookedUpRows::Places(places))))?))
-}
-
-/// Returns the distinct positions of rows (source, position, ..) in ascending order, by source.
-async fn places(rows: DataFrame) -> Result<BTreeMap<Vec<u8>, Vec<i64>>> {
-    // Similar documents share several buckets, so rows repeat.
-    let rows = rows.select(vec![utf8("source"), col("position")])?.distinct()?;
-    let mut rows = rows.execute_stream().await?;
-    let mut places: BTreeMap<Vec<u8>, Vec<i64>> = BTreeMap::new();
-    while let Some(batch) = rows.try_next().await? {
-        let (sources, positions) = (as_string_array(batch.column(0))?, as_int64_array(batch.column(1))?);
-        for (source, position) in sources.iter().flatten().zip(positions.values()) {
-            match places.get_mut(source.as_bytes()) {
-                Some(positions) => positions.push(*position),
-                None => {
-                    places.insert(source.as_bytes().to_vec(), vec![*position]);
-                }
-            }
-        }
-    }
-    places.values_mut().for_each(|positions| positions.sort_unstable());
-    Ok(places)
 }
 
 /// The shingles and the signature of a document.

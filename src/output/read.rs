@@ -7,11 +7,12 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::DFSchema;
 use datafusion::common::stats::Precision;
 use datafusion::datasource::TableType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result as DfResult;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
@@ -22,9 +23,9 @@ use super::Layout;
 use super::check::{Damage, damaged};
 use super::layout::WORK;
 use super::manifest::File;
-use super::pages::LookedUpRows;
 use crate::error::guard::guarded_async;
 use crate::error::{Context, Error, Result};
+use crate::plan::file_scan;
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
@@ -92,8 +93,8 @@ pub(crate) struct ManifestTable {
     layout: Layout,
     files: Arc<[File]>,
     listing: ListingTable,
-    /// The rows that a scan must return; `None` if it returns all rows.
-    wanted: Option<Arc<LookedUpRows>>,
+    /// The condition of [`Self::only`], if there is one.
+    wanted: Option<Expr>,
 }
 
 #[async_trait]
@@ -128,7 +129,7 @@ impl TableProvider for ManifestTable {
             return Err(self.replaced().await.unwrap_or(error).into());
         }
         match &self.wanted {
-            Some(wanted) => wanted.scan(state, plan).await,
+            Some(wanted) => filtered(state, plan, wanted.clone()),
             None => Ok(plan),
         }
     }
@@ -141,9 +142,11 @@ struct Scanned {
 }
 
 impl ManifestTable {
-    /// Makes scans skip the pages that cannot contain `wanted` rows.
-    pub(crate) fn only(self, wanted: LookedUpRows) -> Self {
-        Self { wanted: Some(Arc::new(wanted)), ..self }
+    /// Makes scans skip rows for which `wanted` is false. They read the columns of `wanted`, and pages of other columns with remaining
+    /// rows. The condition is not part of the logical plan, so it can contain many values. A scan can return all rows if its reader cannot
+    /// evaluate the condition.
+    pub(crate) fn only(self, wanted: Option<Expr>) -> Self {
+        Self { wanted, ..self }
     }
 
     /// Returns an error if another run replaced the result while it was read.
@@ -183,6 +186,20 @@ impl ManifestTable {
         }
         if found.is_empty() { Ok(()) } else { Err(damaged(&self.layout, &found)) }
     }
+}
+
+/// Adds the condition `wanted` to the scan `plan` of Parquet files.
+fn filtered(
+    state: &dyn Session,
+    plan: Arc<dyn ExecutionPlan>,
+    wanted: Expr,
+) -> DfResult<Arc<dyn ExecutionPlan>> {
+    let Some(scan) = file_scan(&plan) else { return Ok(plan) };
+    let Some(parquet) = scan.file_source().downcast_ref::<ParquetSource>() else { return Ok(plan) };
+    let wanted = state.create_physical_expr(wanted, &DFSchema::try_from(Arc::clone(scan.file_schema()))?)?;
+    let source = parquet.with_predicate(wanted).with_pushdown_filters(true);
+    let scan = FileScanConfigBuilder::from(scan.clone()).with_source(Arc::new(source)).build();
+    Ok(DataSourceExec::from_data_source(scan))
 }
 
 /// Collects the files that a plan's scans read, by their paths.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use bytes::Bytes;
-use datafusion::prelude::{DataFrame, SessionContext, cast, col};
+use datafusion::prelude::{DataFrame, Expr, SessionContext, cast, col};
 use futures::TryStreamExt;
 use object_store::{ObjectStore, UpdateVersion};
 use serde::Deserialize;
@@ -132,10 +132,16 @@ impl Stored {
 
     /// Returns a lazy frame with the rows in a table, with unsigned numbers: see `read::unsigned`. Fails if the output has no such table.
     pub fn table(&self, table: Table) -> Result<DataFrame> {
+        self.table_where(table, None)
+    }
+
+    /// Like [`Self::table`], but can omit rows for which `wanted` is false: see [`ManifestTable::only`].
+    pub(crate) fn table_where(&self, table: Table, wanted: Option<Expr>) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
         };
-        read::unsigned(self.session.read_table(std::sync::Arc::new(provider))?, table)
+        let rows = self.session.read_table(std::sync::Arc::new(provider.only(wanted)))?;
+        read::unsigned(rows, table)
     }
 
     /// Returns the table of frequent shingles, or `None` if the job compares all shingles.

@@ -226,7 +226,7 @@ pub(super) async fn average_bytes(cx: &StageContext<'_>) -> Result<u64> {
 /// The reference documents that can be in clusters, with the columns of [`WorkTable::REFERENCE`].
 pub(super) fn clustered_reference(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     match cx.reference_outputs() {
-        Some(outputs) => outputs.documents(cx).map(Some),
+        Some(outputs) => outputs.documents(cx, None).map(Some),
         None => cx.reference_documents(),
     }
 }

@@ -68,8 +68,6 @@ tables! {
     Passages = "passages" if |job| job.passages.is_some(),
     /// The shingles that comparisons ignore, because they occur in too many documents.
     FrequentShingles = "frequent_shingles" if |job| job.max_frequency.is_some(),
-    /// The sorted buckets of the compared documents.
-    Buckets = "buckets" if |job| job.output.buckets,
 }
 
 impl Table {
@@ -171,6 +169,8 @@ pub enum Type {
     /// value with two bytes for each value in the signature.
     #[serde(rename = "Binary or List<Int32>")]
     Signature,
+    /// Bytes.
+    Binary,
     /// A list of 32-bit integers with the bits of unsigned values. Contract files do not use this type.
     #[serde(skip)]
     ListInt32,
@@ -191,7 +191,7 @@ impl Type {
             Type::Int32 => DataType::Int32,
             Type::Int64 => DataType::Int64,
             Type::Float64 => DataType::Float64,
-            Type::Signature => DataType::Binary,
+            Type::Signature | Type::Binary => DataType::Binary,
             Type::ListInt32 => DataType::new_list(DataType::Int32, true),
             Type::ListInt64 => DataType::new_list(DataType::Int64, true),
             Type::Source(data_type) => data_type.clone(),
@@ -204,7 +204,7 @@ impl Type {
         match self {
             Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64 => true,
             Type::Signature => stored.is_nested(),
-            Type::Id | Type::Utf8 | Type::Boolean | Type::Float64 | Type::Source(_) => false,
+            Type::Id | Type::Utf8 | Type::Boolean | Type::Float64 | Type::Binary | Type::Source(_) => false,
         }
     }
 
@@ -221,7 +221,7 @@ impl Type {
         match self {
             Type::ListInt32 => item == Some(&DataType::Int32),
             Type::ListInt64 => item == Some(&DataType::Int64),
-            Type::Signature => {
+            Type::Signature | Type::Binary => {
                 matches!(other, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
             }
             _ if self.arrow() == DataType::Utf8 => other.is_string(),
@@ -247,7 +247,7 @@ impl Contract {
     /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can contain groups, and `pairs` can contain
     /// passages. `clusters` contains `weakest_link` if clusters are connected components.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, bits, pair_passages, groups, clusters } = columns;
+        let Columns { keep, bits, bucket_tags, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -271,6 +271,9 @@ impl Contract {
             }
             if !keep.shingles() {
                 contract.leave_out("shingles");
+            }
+            if !bucket_tags {
+                contract.leave_out("bucket_tags");
             }
             if bits == Bits::Of32 {
                 contract.have_whole_signatures();
@@ -446,6 +449,7 @@ mod tests {
             let columns = Columns {
                 keep: Keep::Shingles,
                 bits: Bits::Of32,
+                bucket_tags: true,
                 pair_passages: true,
                 groups: true,
                 clusters: ClusterMethod::Components,

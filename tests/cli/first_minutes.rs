@@ -582,7 +582,7 @@ fn check_describes_the_data() {
         "| title",
         "  Nothing of the kind was ever seen in thi…\n",
         "words of a document: 17.5 on average in the first 4 documents",
-        "expected disk: 288 bytes of a document",
+        "expected disk: 356 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
         "  shingle.size = 5\n",
@@ -591,7 +591,7 @@ fn check_describes_the_data() {
     let data_of = &json["data"];
     let title = json!({"name": "title", "values": "text", "example": "chairs"});
     let found = ["files", "rows", "rows_are_exact", "expected_bytes_of_result"].map(|key| &data_of[key]);
-    assert_eq!(json!([found, data_of["columns"][2]]), json!([[1, 4, true, 4 * 288], title]));
+    assert_eq!(json!([found, data_of["columns"][2]]), json!([[1, 4, true, 4 * 356], title]));
     assert!(!folder.path().join("out").exists());
     let above = "warning: the memory budget is 1048576000 MiB, and this machine";
     check(&["--set", "engine.memory=1000TiB"]).shown(&[above, "  engine.memory = \"1000TiB\"\n"]);

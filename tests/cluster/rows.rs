@@ -93,7 +93,6 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
         ("hot", &["lsh.hot_bucket=2", "shingle.hash=dictionary"]),
         ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
         ("kept", &["output.keep=shingles"]),
-        ("buckets", &["output.buckets=true"]),
         ("chosen", &["source.where=character_length(text) % 5 > 0", "source.limit=150"]),
         ("contained", &["clusters.contained=0.9", "clusters.method=components"]),
         ("lines", &["passages.unit=line", "passages.min_words=1"]),

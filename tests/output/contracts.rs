@@ -107,7 +107,7 @@ fn cell(column: &Column, value: Option<&toml::Value>) -> String {
     let value = match value {
         None => "NULL".into(),
         // In hexadecimal.
-        Some(toml::Value::String(bytes)) if column.kind == Type::Signature => format!("X'{bytes}'"),
+        Some(toml::Value::String(bytes)) if column.kind.arrow() == DataType::Binary => format!("X'{bytes}'"),
         Some(toml::Value::String(text)) => format!("'{text}'"),
         Some(toml::Value::Float(number)) => format!("{number:?}"),
         Some(other) => other.to_string(),

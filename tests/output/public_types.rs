@@ -273,7 +273,8 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = path(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own = "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature";
+        let own =
+            "id source position origin_number doc shingle_count set_hash_0 set_hash_1 signature bucket_tags";
         let own: Vec<&str> = own.split(' ').collect();
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
@@ -335,18 +336,18 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 16);
+    assert_eq!(whole["format_version"], 17);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 15, 17] {
+    for format in [1, 16, 18] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
         std::fs::write(&path, told.to_string()).unwrap();
         let found = format!("tables of format {format}, which resemblance 0.0.7 wrote");
         for arguments in reading {
-            resemblance().args(arguments).assert().refused(3, &[&found, "format 16", "--overwrite"]);
+            resemblance().args(arguments).assert().refused(3, &[&found, "format 17", "--overwrite"]);
         }
         // Bytes are bytes in every format, but a newer program may mean something else by its names.
         for arguments in others {

@@ -27,7 +27,7 @@ types = dict(zip(*[iter(x for c in db.execute(f"DESCRIBE SELECT * FROM '{out}/do
 assert types == {
     "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "origin_number": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
     "set_hash_0": "BIGINT", "set_hash_1": "BIGINT",
-    "signature": "BLOB", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
+    "signature": "BLOB", "bucket_tags": "BLOB", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
 }, types
 assert ds.dataset(os.path.join(out, "pairs")).schema.field("shared_bands").type == pa.int32()
 signature = db.execute(f"SELECT octet_length(signature), len(shingles) = shingle_count FROM '{out}/documents/*.parquet'").fetchone()

@@ -73,3 +73,32 @@ async fn more_objects_than_one_answer_lists_are_all_listed() {
     assert_eq!(listed.len(), 1_203);
     assert_eq!(s3.faults.left(), 0);
 }
+
+/// The second day reads the tags of all documents of the first, and the signatures of few.
+#[test]
+fn the_second_day_reads_few_bytes_of_the_first() {
+    let (s3, folder) = (S3::start(), tempdir().unwrap());
+    // Each document has twelve words of its own.
+    let document = |at: usize, more: &str| {
+        let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
+        (format!("{at:05}{more}"), format!("{}{more}", words.join(" ")))
+    };
+    let first: Vec<Document> = (0..20_000).map(|at| document(at, "")).collect();
+    let changed = (7_000..7_005).map(|at| document(at, " more"));
+    let second = changed.chain((30_000..30_050).map(|at| document(at, ""))).collect();
+    let bytes = || s3.faults.bytes("GET /data/first/documents/");
+    let mut before = 0;
+    for (name, documents) in [("first", first), ("second", second)] {
+        let source = folder.path().join(format!("{name}.parquet"));
+        write_parquet(&source, &documents, 5_000);
+        let source = format!("format = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"");
+        let job = job_file(folder.path(), &source);
+        let against = format!("against.output=['{}']", s3.url("first"));
+        let sets = ["--set", "lsh.bands=8", "--set", "lsh.rows=8", "--set", against.as_str()];
+        before = bytes();
+        run_to(&s3.env(), &job, &s3.url(name), &sets[..if name == "first" { 4 } else { 6 }]).shown(&[]);
+    }
+    assert!(pairs(&s3.file("second")).len() > 2);
+    let (read, stored) = (bytes() - before, s3.keys("first/documents/").values().sum::<u64>());
+    assert!(read > 20_000 * 36 && 2 * read < stored, "{read} of {stored} bytes");
+}

@@ -177,6 +177,8 @@ pub enum Fault {
 pub struct Faults {
     rules: Mutex<Vec<Rule>>,
     requests: Mutex<Vec<String>>,
+    /// The requests with the bytes of their answers.
+    answered: Mutex<Vec<(String, u64)>>,
 }
 
 struct Rule {
@@ -203,6 +205,12 @@ impl Faults {
     /// Requests so far that have `part` in them.
     pub fn requests(&self, part: &str) -> Vec<String> {
         self.requests.lock().unwrap().iter().filter(|request| request.contains(part)).cloned().collect()
+    }
+
+    /// The bytes of the answers to requests that have `part` in them.
+    pub fn bytes(&self, part: &str) -> u64 {
+        let answered = self.answered.lock().unwrap();
+        answered.iter().filter(|(request, _)| request.contains(part)).map(|(_, bytes)| bytes).sum()
     }
 
     fn meet(&self, request: &str) -> Option<Fault> {
@@ -277,6 +285,9 @@ impl Front {
             Some(missing) => missing,
             None => self.served(&asked, request).await?,
         };
+        let length =
+            answered.headers().get("content-length").and_then(|length| length.to_str().ok()?.parse().ok());
+        self.faults.answered.lock().unwrap().push((asked, length.unwrap_or(0)));
         match fault {
             Some(Fault::Resize(by)) => {
                 let resized = rewritten(answered, |mut body| {

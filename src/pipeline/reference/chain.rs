@@ -9,7 +9,7 @@ use super::ancestors::{self, KnownFingerprints, same_frequent};
 use crate::error::{Error, Result};
 use crate::frames::clusters::Founders;
 use crate::frames::{self, columns, merged, reference, utf8};
-use crate::job::{Job, first_difference};
+use crate::job::{Job, Lsh, first_difference};
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::results::AppliedOutput;
 use crate::output::{Layout, Stored};
@@ -164,6 +164,15 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
+    /// Whether all outputs contain tags of the buckets of `lsh`.
+    pub(crate) fn has_tags(&self, lsh: &Lsh) -> bool {
+        let buckets = |lsh: &Lsh| (lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size);
+        self.outputs
+            .iter()
+            .map(Stored::job)
+            .all(|made| made.columns().bucket_tags && buckets(&made.lsh) == buckets(lsh))
+    }
+
     pub(crate) fn all_by_components(&self) -> bool {
         self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
     }
@@ -234,8 +243,17 @@ impl Chain {
     /// Returns the documents that no later run replaced. `columns` returns the columns for each output and its index, which must include
     /// `doc`.
     pub(crate) fn live(&self, columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>) -> Result<DataFrame> {
+        self.live_where(None, columns)
+    }
+
+    /// Like [`Self::live`], but can omit documents for which `wanted` is false.
+    pub(super) fn live_where(
+        &self,
+        wanted: Option<Expr>,
+        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
+    ) -> Result<DataFrame> {
         let documents = |run: usize, stored: &Stored| -> Result<DataFrame> {
-            Ok(stored.table(Table::Documents)?.select(columns(run, stored)?)?)
+            Ok(stored.table_where(Table::Documents, wanted.clone())?.select(columns(run, stored)?)?)
         };
         let outputs = || self.outputs.iter().enumerate();
         if !self.replaced() {

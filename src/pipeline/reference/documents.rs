@@ -32,10 +32,16 @@ impl ReferenceDocuments {
 
     /// Returns the reference documents that can be in clusters and that this run does not replace. Their columns are [`groups::ordered`],
     /// `set_hash_0`, `set_hash_1` and `before`, with the types of `like`. Also returns the value of `before` for new documents.
-    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending.
-    pub(crate) fn clustered(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
+    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending. Documents of outputs for
+    /// which `wanted` is false can be omitted.
+    pub(crate) fn clustered(
+        &self,
+        cx: &StageContext<'_>,
+        like: &DataFrame,
+        wanted: Option<Expr>,
+    ) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(outputs) => Ok((outputs.clustered(cx)?, lit(outputs.place_of_new()))),
+            Self::Outputs(outputs) => Ok((outputs.clustered(cx, wanted)?, lit(outputs.place_of_new()))),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE)?, cx.job, like),
         }
     }
@@ -43,7 +49,7 @@ impl ReferenceDocuments {
     /// Like [`Self::clustered`], but for all reference documents that can be compared. Documents from a second source have no hashes.
     pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(_) => self.clustered(cx, like),
+            Self::Outputs(_) => self.clustered(cx, like, None),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE_KEYS)?, cx.job, like),
         }
     }
@@ -74,6 +80,14 @@ fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
+/// The `documents` (doc, ..) in reference outputs that this run does not replace.
+fn remaining(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    if replaces(cx.job) {
+        return reference::without(documents, cx.table(WorkTable::KEYS)?);
+    }
+    Ok(documents)
+}
+
 /// The pairs in outputs, between groups of copies with a document that was not replaced.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
@@ -92,11 +106,7 @@ impl ReferenceOutputs {
         cx: &StageContext<'_>,
         columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
     ) -> Result<DataFrame> {
-        let documents = self.chain.live(columns)?;
-        if replaces(cx.job) {
-            return reference::without(documents, cx.table(WorkTable::KEYS)?);
-        }
-        Ok(documents)
+        remaining(cx, self.chain.live(columns)?)
     }
 
     /// The reference documents (doc) that this run replaces.
@@ -109,9 +119,10 @@ impl ReferenceOutputs {
     }
 
     /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature, shingles,
-    /// group). `shingles` is null if the output keeps none. `origin` is the number of the document's source in [`Self::sources`].
-    pub(crate) fn documents(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
-        self.live(cx, |at, stored| {
+    /// group). `shingles` is null if the output keeps none. `origin` is the number of the document's source in [`Self::sources`]. Documents
+    /// for which `wanted` is false can be omitted.
+    pub(crate) fn documents(&self, cx: &StageContext<'_>, wanted: Option<Expr>) -> Result<DataFrame> {
+        let documents = self.chain.live_where(wanted, |at, stored| {
             let mut all = vec![self.chain.origin(at).alias("origin")];
             all.extend(columns(["id", "source", "position", "doc", "shingle_count"]));
             all.extend(columns(["set_hash_0", "set_hash_1", "signature"]));
@@ -123,7 +134,8 @@ impl ReferenceOutputs {
             });
             all.push(frames::groups::group(cx.job.source.group.as_deref()));
             Ok(all)
-        })
+        })?;
+        remaining(cx, documents)
     }
 
     pub(crate) fn ids(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
@@ -179,11 +191,12 @@ impl ReferenceOutputs {
 
     /// The reference documents for [`ReferenceDocuments::clustered`]. The column `before` is the index of the output that contains the
     /// document. If an output removed the document, it is larger than the value for new documents.
-    fn clustered(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
-        let documents = self.live(cx, |at, _| {
+    fn clustered(&self, cx: &StageContext<'_>, wanted: Option<Expr>) -> Result<DataFrame> {
+        let documents = self.chain.live_where(wanted, |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
+        let documents = remaining(cx, documents)?;
         // Documents that the outputs removed come last. Otherwise a document that no clean dataset contains could represent new
         // documents, which would then be removed.
         reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)

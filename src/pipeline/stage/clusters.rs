@@ -1,7 +1,9 @@
 //! The stages ranks, represented, clusters, cluster_levels and cluster_id_changes, which compute clusters from pairs.
 
+use datafusion::common::cast::as_uint64_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
+use futures::TryStreamExt;
 
 use super::interface::{
     BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, Table,
@@ -11,7 +13,7 @@ use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
 use crate::frames::copies::{Paired, Rules};
 use crate::frames::groups::{key, with_groups_of_clusters};
 use crate::frames::keep::{self, BEFORE};
-use crate::frames::ranks::{ranks, ranks_with_reference, represented, scores_of_sets};
+use crate::frames::ranks::{nodes_with_new, ranks, ranks_with_reference, represented, scores_of_sets};
 use crate::frames::reference::{new_and_reference, with_place};
 use crate::frames::{columns, with_columns};
 use crate::job::{Clusters, Compare, Preference, Reference};
@@ -42,8 +44,9 @@ pub(super) static RANKS: Stage = Stage::work(
         let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
         let frame = match (cx.reference, cx.input.merged()) {
             (Some(reference), _) => {
-                let new = cx.table(WorkTable::KEYS)?.select(columns(["doc"]))?;
-                ranks_with_reference(components, clustered(cx, reference)?, new, &order)?
+                let nodes = nodes_with_new(components, cx.table(WorkTable::KEYS)?.select(columns(["doc"]))?)?;
+                let is_node = is_node(cx, nodes.clone()).await?;
+                ranks_with_reference(nodes, clustered(cx, reference, is_node)?, &order)?
             }
             (None, Some(chain)) => {
                 // Documents that the merged outputs keep come before the documents that they remove.
@@ -58,11 +61,36 @@ pub(super) static RANKS: Stage = Stage::work(
     }),
 );
 
-/// All new and reference documents, with the columns for [`ranks_with_reference`].
-fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<DataFrame> {
+/// The maximum number of documents in components for which [`is_node`] reads the components, and of documents in its condition.
+const MOST_COMPONENTS: u64 = 16 << 20;
+const MOST_NODES: usize = 1 << 14;
+
+/// Returns the condition that a document of a reference output is among the `nodes` (node, ..). Returns `None` if there are many.
+async fn is_node(cx: &StageContext<'_>, nodes: DataFrame) -> Result<Option<Expr>> {
+    if cx.reference_outputs().is_none() || cx.rows(WorkTable::COMPONENTS) > MOST_COMPONENTS {
+        return Ok(None);
+    }
+    let mut rows = nodes.select(columns(["node"]))?.execute_stream().await?;
+    let mut docs = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        docs.extend(as_uint64_array(batch.column(0))?.values().iter().map(|doc| lit(doc.cast_signed())));
+        if docs.len() > MOST_NODES {
+            return Ok(None);
+        }
+    }
+    Ok(Some(col("doc").in_list(docs, false)))
+}
+
+/// All new and reference documents, with the columns for [`ranks_with_reference`]. Reference documents for which `wanted` is false can be
+/// omitted.
+fn clustered(
+    cx: &StageContext<'_>,
+    reference: &ReferenceDocuments,
+    wanted: Option<Expr>,
+) -> Result<DataFrame> {
     let own = cx.table(Table::Documents)?.select(groups::ordered(cx.job)?)?;
     let own = with_columns(own, cx.table(WorkTable::KEYS)?.select(columns(SET))?)?;
-    let (reference, before) = reference.clustered(cx, &own)?;
+    let (reference, before) = reference.clustered(cx, &own, wanted)?;
     let own = own.with_column(BEFORE, before)?;
     let names = groups::ordered_names(cx.job);
     let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);
@@ -146,7 +174,7 @@ pub(super) static CLUSTERS: Stage = Stage::public(
         if job.has_groups() {
             let documents = match cx.reference {
                 None => cx.table(WorkTable::MEMBERS)?,
-                Some(reference) => clustered(cx, reference)?,
+                Some(reference) => clustered(cx, reference, None)?,
             };
             frame = with_groups_of_clusters(frame, documents)?;
         }

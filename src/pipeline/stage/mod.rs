@@ -25,7 +25,7 @@ use super::keep_values;
 use crate::error::Result;
 use crate::job::Job;
 
-/// The stages that find and score pairs, and the stage that sorts the buckets.
+/// The stages that find and score pairs.
 static SEARCH: &[&Stage] = &[
     &documents::LEFT_OUT_ROWS,
     &documents::DUPLICATES,
@@ -50,7 +50,6 @@ static SEARCH: &[&Stage] = &[
     &pairs::SCORES,
     &pairs::MEMBERS,
     &pairs::TEXTS,
-    &pairs::BUCKETS,
 ];
 
 static PAIRS: &[&Stage] = &[&pairs::PAIRS, &pairs::GROUP_PAIRS];

@@ -11,7 +11,6 @@ use crate::frames::copies::{Rules, in_pairs, members};
 use crate::frames::groups::{group_pairs, with_groups_of_pairs};
 use crate::frames::pairs::{longest_text_bytes, pairs, text_bytes, texts, with_passages};
 use crate::frames::reference::new_and_reference;
-use crate::frames::sketches::buckets;
 use crate::frames::{self, merged};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::groups::{self, NAMES, own};
@@ -124,21 +123,6 @@ pub(super) static TEXTS: Stage = Stage::work(
         let known = cx.reference_documents()?;
         let places = find_texts(cx, WorkTable::TEXT_POSITIONS, members, known).await?;
         Ok(Planned::new(0, vec![read_texts(cx, places, None, texts).await?]))
-    }),
-);
-
-/// The number of rows per batch of buckets. Larger than elsewhere, because DataFusion's sort visits all batches in memory for each batch
-/// that it returns. So its time is quadratic in the number of batches.
-const BUCKET_BATCH_ROWS: usize = 16_384;
-
-pub(super) static BUCKETS: Stage = Stage::public(
-    Table::Buckets,
-    |_| "sort the buckets of all documents".into(),
-    |job| job.output.buckets,
-    boxed!(|cx| {
-        let sorted = buckets(cx.table(Table::Documents)?, &cx.job.lsh)?;
-        // Nothing is shuffled. Each partition sorts its rows, and a merge writes them into one file.
-        Ok(Planned { batch_rows: Some(BUCKET_BATCH_ROWS), ..Planned::new(0, vec![sorted]) })
     }),
 );
 

@@ -1,7 +1,9 @@
 //! The stages reference_duplicates and reference, which find the reference documents that may match new documents.
 
+use arrow::datatypes::UInt64Type;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
+use futures::TryStreamExt;
 
 use super::documents::DUPLICATE_COLUMNS;
 use super::interface::{
@@ -10,10 +12,14 @@ use super::interface::{
 use super::search::by_method;
 use crate::frames::{self, documents, shingles, sketches};
 use crate::job::{DuplicateIds, Reference};
+use crate::kernel::bucket_tags::tag_set;
 use crate::output::write::TableRows;
+use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
 use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
 use crate::pipeline::tables::signature_type;
+use crate::udf::arguments::{ListRows, ValueColumn};
+use crate::udf::expr_fn::has_tag;
 
 impl WorkTable {
     /// Documents in a second source with the same key as an earlier document.
@@ -72,10 +78,13 @@ pub(super) static REFERENCE: Stage = Stage::work(
     |job| job.against.is_some(),
     boxed!(|cx| {
         let frame = match cx.reference {
-            Some(ReferenceDocuments::Outputs(outputs)) => {
-                let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx)?).await?;
-                marked.filter(col("may_match"))?
-            }
+            Some(ReferenceDocuments::Outputs(outputs)) => match new_tags(cx, outputs).await? {
+                Some(tags) => outputs.documents(cx, Some(has_tag(col("bucket_tags"), tags)))?,
+                None => {
+                    let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx, None)?).await?;
+                    marked.filter(col("may_match"))?
+                }
+            },
             Some(ReferenceDocuments::Source(source)) => read_second_source(cx, source).await?,
             None => return Err(Error::bug("the job has no reference documents")),
         };
@@ -90,6 +99,26 @@ pub(super) static REFERENCE: Stage = Stage::work(
     ],
     None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
+
+/// The maximum number of new tags, summed over the plans of all reference outputs, each of which contains 10 bytes for a tag.
+const MOST_TAGS: u64 = 1 << 20;
+
+/// Returns the [`tag_set`] of new documents, if candidates share a bucket, the reference outputs contain tags, and the set is small. Few
+/// other reference documents have one of these tags by chance. The stage `candidates` compares whole buckets.
+async fn new_tags(cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<Option<Vec<u32>>> {
+    let (method, lsh, count) = (cx.job.candidates.method, &cx.job.lsh, outputs.chain.outputs.len() as u64);
+    let tags = cx.rows(WorkTable::KEYS) * lsh.bands as u64;
+    if !method.uses_buckets() || !outputs.chain.has_tags(lsh) || tags.saturating_mul(count) > MOST_TAGS {
+        return Ok(None);
+    }
+    let mut rows = cx.table(WorkTable::KEYS)?.select(vec![col("buckets")])?.execute_stream().await?;
+    let mut buckets = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        let lists = ListRows::<UInt64Type>::new("the reference stage", batch.column(0))?;
+        lists.iter().flatten().for_each(|list| buckets.extend_from_slice(list));
+    }
+    Ok(Some(tag_set(&buckets, lsh.bands)))
+}
 
 /// Reads the texts of the second source in a single pass.
 async fn read_second_source(cx: &StageContext<'_>, source: &SecondSource) -> Result<DataFrame> {

@@ -1,5 +1,10 @@
 //! Builds expressions that call the functions.
 
+use std::sync::Arc;
+
+use arrow::array::ListArray;
+use arrow::datatypes::UInt32Type;
+use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::lit;
 
@@ -155,6 +160,14 @@ pub fn lsh_bands(
     call(&sets::LSH_BANDS, args)
 }
 
+/// `has_tag(tags, set)` returns whether a document with these tags may share a bucket with a document in a
+/// [`tag_set`](crate::kernel::bucket_tags::tag_set).
+pub fn has_tag(tags: Expr, set: Vec<u32>) -> Expr {
+    // Copies of a list share its elements.
+    let set = ListArray::from_iter_primitive::<UInt32Type, _, _>([Some(set.into_iter().map(Some))]);
+    call(&sets::HAS_TAG, vec![tags, lit(ScalarValue::List(Arc::new(set)))])
+}
+
 /// `set_hash(shingles, half)` returns a UInt64.
 pub fn set_hash(shingles: Expr, half: u64) -> Expr {
     call(&sets::SET_HASH, vec![shingles, lit(half)])
@@ -185,6 +198,8 @@ calls! {
     passages(a, b) => texts::PASSAGES;
     /// `signature_set(signature)` returns a list of UInt64.
     signature_set(signature) => sets::SIGNATURE_SET;
+    /// `bucket_tags(buckets)` returns a Binary with four bytes per bucket.
+    bucket_tags(buckets) => sets::BUCKET_TAGS;
     /// `order_key(x)` returns the value by which `x` is ordered.
     order_key(x) => values::ORDER_KEY;
     /// `number_key(x)`: the key of the text `x` if it is a number.

@@ -51,7 +51,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 
 /// Returns the functions that only stages use. SQL sessions do not contain them, but sessions that decode plans from bytes do.
 pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
-    const ALL: [&Function; 18] = [
+    const ALL: [&Function; 20] = [
         &values::DOCUMENT_KEY,
         &values::JOINED_TEXTS,
         &texts::SHINGLE_TEXTS,
@@ -67,6 +67,8 @@ pub fn stage_functions() -> Vec<Arc<ScalarUDF>> {
         &texts::WORD_COUNT,
         &sets::SET_HASH,
         &sets::SIGNATURE_SET,
+        &sets::BUCKET_TAGS,
+        &sets::HAS_TAG,
         &values::ORDER_KEY,
         &values::NUMBER_KEY,
         &values::UNSIGNED_BITS,

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, Float64Array, UInt64Array};
+use arrow::array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float64Array, UInt32Array, UInt64Array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
-use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, internal_err, plan_err};
 
 use super::arguments::{
-    ListRows, Literals, Param, SettingNames, SignatureRows, ValueColumn, list_of, lists, room,
+    ListRows, Literals, Param, SettingNames, SignatureRows, ValueColumn, downcast, list_of, lists, room,
 };
 use super::function::{Doc, Function};
+use crate::kernel::bucket_tags::{bucket_tags, has_tag};
 use crate::kernel::hash::set_hash;
 use crate::kernel::linear::{self, Linear};
 use crate::kernel::lsh_bands::{BucketHash, Buckets, lsh_bands};
@@ -284,19 +287,29 @@ pub(super) static SHORT_SIGNATURE: Function = Function {
 };
 
 fn short_signature_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
-    let [signatures] = columns else { return literals.wrong_columns() };
-    let rows = ListRows::<UInt32Type>::new(literals.function, signatures)?;
-    let lengths = rows.iter().map(|minima| 2 * minima.map_or(0, <[u32]>::len));
-    let length = rows.iter().flatten().map(|minima| 2 * minima.len()).sum();
+    binaries::<UInt32Type>(columns, literals, 2, shorten)
+}
+
+/// Returns a binary for each list. `append` adds the bytes of a list, with `width` bytes for each number.
+fn binaries<T: ArrowPrimitiveType>(
+    columns: &[ArrayRef],
+    literals: Literals<'_>,
+    width: usize,
+    append: impl Fn(&[T::Native], &mut Vec<u8>),
+) -> Result<ArrayRef> {
+    let [lists] = columns else { return literals.wrong_columns() };
+    let rows = ListRows::<T>::new(literals.function, lists)?;
+    let lengths = rows.iter().map(|list| width * list.map_or(0, <[_]>::len));
+    let length = rows.iter().flatten().map(|list| width * list.len()).sum();
     if i32::try_from(length).is_err() {
         return exec_err!(
-            "{}: the signatures of one batch have 2^31 bytes or more; lower datafusion.execution.batch_size",
+            "{}: the results of one batch have 2^31 bytes or more; lower datafusion.execution.batch_size",
             literals.function
         );
     }
     let mut bytes = Vec::with_capacity(length);
-    rows.iter().flatten().for_each(|minima| shorten(minima, &mut bytes));
-    let nulls: NullBuffer = rows.iter().map(|minima| minima.is_some()).collect();
+    rows.iter().flatten().for_each(|list| append(list, &mut bytes));
+    let nulls: NullBuffer = rows.iter().map(|list| list.is_some()).collect();
     Ok(Arc::new(BinaryArray::try_new(OffsetBuffer::from_lengths(lengths), bytes.into(), Some(nulls))?))
 }
 
@@ -419,4 +432,25 @@ fn signature_set_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<Ar
         signature_set(signature, values);
         Ok(true)
     })
+}
+
+pub(super) static BUCKET_TAGS: Function = Function::new(
+    "bucket_tags",
+    &[Param::Set],
+    |_| Ok(DataType::Binary),
+    |columns, literals| binaries::<UInt64Type>(columns, literals, 4, bucket_tags),
+);
+
+pub(super) static HAS_TAG: Function = Function {
+    settings: 1..=1,
+    ..Function::new("has_tag", &[Param::Signature], |_| Ok(DataType::Boolean), has_tag_rows)
+};
+
+fn has_tag_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
+    let ([tags], [Some(ScalarValue::List(set))]) = (columns, literals.values) else {
+        return literals.wrong_columns();
+    };
+    let (tags, set) = (downcast::<BinaryArray>(tags)?, downcast::<UInt32Array>(set.values())?.values());
+    let rows = tags.iter().map(|tags| tags.map(|tags| has_tag(tags, set)));
+    Ok(Arc::new(rows.collect::<BooleanArray>()))
 }
