@@ -39,7 +39,6 @@ fn parquet_files(folder: &Path, documents: &[Document], files: usize) -> PathBuf
     source
 }
 
-/// A job over documents in as many Parquet files, in a folder of their own.
 fn job_over(folder: &Path, documents: &[Document], files: usize) -> PathBuf {
     job_file(folder, &parquet_files(folder, documents, files))
 }

@@ -36,11 +36,8 @@ fn command(variables: &[(String, String)], arguments: &[&str]) -> Output {
     command.args(arguments).timeout(DEADLINE).output().unwrap()
 }
 
-/// The server's variables with some changed.
 fn changed(s3: &S3, changes: &[(&str, &str)]) -> Vec<(String, String)> {
-    let mut variables: BTreeMap<String, String> = s3.env().into_iter().collect();
-    variables.extend(changes.iter().map(|(name, value)| (name.to_string(), value.to_string())));
-    variables.into_iter().collect()
+    [s3.env(), variables(changes)].concat()
 }
 
 /// A job file over `source` in a folder that is gone with the test.
@@ -51,6 +48,14 @@ fn job_file(folder: &FsPath, source: &str) -> PathBuf {
     );
     std::fs::write(&path, text).unwrap();
     path
+}
+
+/// A command that runs a job in a process of its own.
+fn started(variables: &[(String, String)], job: &FsPath, output: &str) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.env_clear().envs(environment(variables)).env("NO_COLOR", "1");
+    command.arg("run").arg(job).args(["--set", &format!("output.url={output:?}")]);
+    command
 }
 
 fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&str]) -> Output {

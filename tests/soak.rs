@@ -4,11 +4,9 @@
 //! RESEMBLANCE_CASES=20 RESEMBLANCE_SEED=1 cargo test --locked --features cluster --test tests -- --ignored --nocapture soak
 //! ```
 //!
-//! Each round of `soak_random_faults` runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
-//! again, each from a random stage on, and compares its rows with the rows of one process. An executor is struck only in the
-//! midst of a task, a scheduler only while a task runs, and a driver only while it does: a fault that finds nothing to
-//! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
-//! seed gives the same faults.
+//! In each round of `soak_random_faults`, executors, the scheduler and drivers are killed, stopped and started again while a job runs, and its
+//! rows are those of one process. An executor is struck only in the midst of a task, a scheduler only while a task runs, and a driver only
+//! while it does. The same seed gives the same faults.
 
 use std::process::ExitStatus;
 use std::time::Instant;

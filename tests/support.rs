@@ -107,6 +107,11 @@ pub fn shell(script: &str, folder: &Path) -> Command {
     shell
 }
 
+/// Variables of an environment.
+pub fn variables(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+}
+
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
@@ -420,42 +425,36 @@ pub fn printed(command: &mut assert_cmd::Command) -> Value {
 /// All rows of a table of an output, sorted by every column: what must not change between runs.
 pub fn table(output: &Path, name: &str) -> RecordBatch {
     let files = &manifest(output).tables[name].files;
-    let mut batches = Vec::new();
-    let mut schema = None;
-    for file in files {
-        let file = std::fs::File::open(output.join(&file.path)).unwrap();
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-        schema = Some(Arc::clone(reader.schema()));
-        batches.extend(reader.build().unwrap().map(Result::unwrap));
-    }
-    let schema = schema.expect("a table has a file");
-    let all = concat_batches(&schema, &batches).unwrap();
+    let batches: Vec<_> = files.iter().flat_map(|file| parquet_rows(&output.join(&file.path))).collect();
+    let all = concat_batches(&batches.first().expect("a table has a file").schema(), &batches).unwrap();
     let sortable = all.columns().iter().filter(|c| !c.data_type().is_nested());
     let keys: Vec<_> = sortable.map(|c| SortColumn { values: Arc::clone(c), options: None }).collect();
     let order = lexsort_to_indices(&keys, None).unwrap();
     take_record_batch(&all, &order).unwrap()
 }
 
+/// The table of documents without where each was read from.
+pub fn without_places(mut documents: RecordBatch) -> RecordBatch {
+    for column in ["source", "position", "origin_number"] {
+        documents.remove_column(documents.schema().index_of(column).unwrap());
+    }
+    documents
+}
+
 /// The tables of an output, but not where each document was read from: for runs over the same documents in other files.
 pub fn tables_of_any_source(output: &Path) -> Vec<RecordBatch> {
-    let mut tables = tables(output);
-    for table in tables.iter_mut().filter(|table| table.column_by_name("signature").is_some()) {
-        for column in ["source", "position", "origin_number"] {
-            table.remove_column(table.schema().index_of(column).unwrap());
-        }
-    }
-    tables
+    let is_of_documents = |table: &RecordBatch| table.column_by_name("signature").is_some();
+    let tables = tables(output).into_iter();
+    tables.map(|table| if is_of_documents(&table) { without_places(table) } else { table }).collect()
 }
 
 pub fn tables(output: &Path) -> Vec<RecordBatch> {
     manifest(output).tables.keys().map(|name| table(output, name)).collect()
 }
 
+/// A column as texts; ids may be numbers.
 pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
-    // Ids may be numbers.
-    let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
-    let array = array.as_any().downcast_ref::<StringArray>().unwrap();
-    array.iter().map(|s| s.unwrap_or("<null>").to_owned()).collect()
+    texts(batch, column).into_iter().map(|text| text.unwrap_or_else(|| "<null>".to_owned())).collect()
 }
 
 /// The values of signatures: binaries of two bytes for each, or lists of the bits of unsigned numbers.
@@ -496,8 +495,7 @@ pub fn optional(batch: &RecordBatch, column: &str) -> Vec<Option<f64>> {
 }
 
 pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
-    let array = batch.column_by_name(column).unwrap();
-    array.as_any().downcast_ref::<arrow::array::Float64Array>().unwrap().values().to_vec()
+    batch.column_by_name(column).unwrap().as_primitive::<Float64Type>().values().to_vec()
 }
 
 /// A column of counts, or of keys by their bits.
@@ -505,12 +503,10 @@ pub fn numbers(batch: &RecordBatch, column: &str) -> Vec<u64> {
     let array = batch.column_by_name(column).unwrap();
     match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
-        DataType::Int32 => array
-            .as_primitive::<Int32Type>()
-            .values()
-            .iter()
-            .map(|number| u64::from(number.cast_unsigned()))
-            .collect(),
+        DataType::Int32 => {
+            let numbers = array.as_primitive::<Int32Type>().values().iter();
+            numbers.map(|number| u64::from(number.cast_unsigned())).collect()
+        }
         _ => array.as_primitive::<Int64Type>().values().iter().map(|number| number.cast_unsigned()).collect(),
     }
 }

@@ -14,14 +14,14 @@ fn an_executor_that_joins_a_run_is_planned_with_from_the_next_stage_on() {
         executors: vec![ExecutorHost::default()],
         // The first one stands still while the second one starts.
         timeout: 120,
-        environment: vec![("RESEMBLANCE_LOG".into(), "warn,resemblance=debug".into())],
+        environment: variables(&[("RESEMBLANCE_LOG", "warn,resemblance=debug")]),
         ..Setup::default()
     });
     let job = job_over(cluster.folder(), &corpus(62, 2_000, 40), 4);
     let expected = rows_alone(&job, &cluster.folder().join("alone"), &[]);
     let output = cluster.folder().join("out");
     let mut driver = cluster.run(&job, &output, &[]);
-    let first = cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    let first = cluster.stop_in_a_task("sketches", &mut driver, |_| true).unwrap();
     let second = cluster.add_executor(ExecutorHost::default());
     cluster.executor(first).signal("CONT");
     let said = driver.end(QUIET).warned(&[]);

@@ -168,6 +168,7 @@ fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
             let ended = tasks.iter().filter(|task| task.ended == Some(true));
             ended.map(Task::stage).collect::<BTreeSet<_>>().len() + 1 >= stages
         });
+        let place = place.unwrap();
         scene.cluster.executor(place).kill();
         scene.cluster.spawn_executor(place);
         let record = scene.survives(driver, &name);
@@ -215,7 +216,7 @@ fn a_shuffle_file_that_a_disk_damages_is_named_and_its_stage_is_done_again() {
             tasks.iter().filter(|task| task.ended == Some(true)).filter(beside).cloned().collect()
         };
         let wanted = |tasks: &[Task]| !finished(tasks).is_empty();
-        let place = scene.cluster.stop_in_a_task(stage, &mut driver, wanted);
+        let place = scene.cluster.stop_in_a_task(stage, &mut driver, wanted).unwrap();
         let tasks = finished(&scene.cluster.tasks(place, stage));
         let damaged: usize = tasks.iter().map(|task| damage(&scene.cluster, place, task)).sum();
         assert!(damaged > 0, "{tasks:?}");
@@ -250,7 +251,7 @@ fn a_task_in_which_two_executors_died_ends_the_run() {
     let mut driver = cluster.run(&job, cluster.folder().join("out"), &[]);
     let reads = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
     for _ in 0..2 {
-        let place = cluster.stop_in_a_task("sketches", &mut driver, |tasks| tasks.iter().any(reads));
+        let place = cluster.stop_in_a_task("sketches", &mut driver, |tasks| tasks.iter().any(reads)).unwrap();
         cluster.executor(place).kill();
         cluster.spawn_executor(place);
     }
@@ -264,7 +265,7 @@ fn a_task_in_which_two_executors_died_ends_the_run() {
 fn a_stopped_executor_is_replaced_and_may_return() {
     let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("still", &[]);
-    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true).unwrap();
     wait_for("the scheduler to give an executor up", Duration::from_secs(60), || {
         (scene.cluster.known_executors() == 1).then_some(())
     });
@@ -282,8 +283,7 @@ fn an_executor_that_gets_a_signal_to_end_finishes_its_tasks_first() {
     let (name, driver, place) = loop {
         let name = tries.next().expect("a task that is seen before it ends");
         let mut driver = scene.run(&name, &[]);
-        let stopped =
-            scene.cluster.stop_in_a_task_of("duplicates", &mut driver, |tasks| tasks.iter().any(runs));
+        let stopped = scene.cluster.stop_in_a_task("duplicates", &mut driver, |tasks| tasks.iter().any(runs));
         // On a quick machine these tasks may end before they are seen.
         match stopped {
             Some(place) => break (name, driver, place),
@@ -308,7 +308,7 @@ fn the_scheduler_dies_and_the_driver_sends_its_stage_again() {
     let mut driver = scene.run("scheduler", &[]);
     for stage in ["sketches", "scores"] {
         // While it stands still its task cannot end, so neither can the stage.
-        let place = scene.cluster.stop_in_a_task(stage, &mut driver, |_| true);
+        let place = scene.cluster.stop_in_a_task(stage, &mut driver, |_| true).unwrap();
         scene.cluster.scheduler().kill();
         scene.cluster.executor(place).signal("CONT");
         scene.cluster.start_scheduler();

@@ -110,7 +110,6 @@ fn cut_for_good(scene: &Scene) {
     });
 }
 
-/// The message of a run that lost a stage.
 const ANEW: &str = "the stage is submitted again";
 
 /// Tries until the cut cost a run something. It costs nothing if the scheduler gave all that was left to one executor.

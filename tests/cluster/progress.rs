@@ -10,10 +10,8 @@ fn number(line: &str, name: &str) -> Option<f64> {
 #[test]
 fn a_run_on_a_cluster_reports_progress_and_time_left() {
     let log = "warn,resemblance=info,resemblance::progress=debug";
-    let cluster = Cluster::with(Setup {
-        environment: vec![("RESEMBLANCE_LOG".into(), log.into())],
-        ..Setup::default()
-    });
+    let environment = variables(&[("RESEMBLANCE_LOG", log)]);
+    let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let job = job_over(cluster.folder(), &corpus(63, 2_000, 40), 4);
     let output = cluster.folder().join("out");
     let said = cluster.run(&job, &output, &[]).end(QUIET).warned(&[]);

@@ -36,12 +36,12 @@ fn large_tables_are_counted_on_the_executors() {
 fn jobs_of_the_repository_give_the_rows_of_one_process() {
     let cluster = Cluster::start();
     let source = format!("source.url={}/*.txt", repository("jobs/quickstart").display());
-    assert_same(&cluster, &repository("jobs/quickstart.toml"), "quickstart", &[&source]);
+    let job = repository("jobs/quickstart.toml");
+    assert_same(&cluster, &job, "quickstart", &[&source]);
     let count = |name: &str| manifest(&cluster.folder().join(name)).counts;
     assert_eq!(count("quickstart"), count("quickstart-alone"));
     // A finished output is not run again.
     let output = cluster.folder().join("quickstart");
-    let job = repository("jobs/quickstart.toml");
     let record = cluster.run(&job, &output, &[&source]).succeed(QUIET);
     assert_eq!(record["already_finished"], true);
 
@@ -110,11 +110,9 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
     // Other settings over what the cluster wrote: shingles that are kept, and texts that are read again.
     for from in ["kept", "dense"] {
         let (job, from) = (folder.join(format!("over-{from}.toml")), folder.join(from));
-        let source = format!("source = {{ format = \"output\", url = {from:?} }}\n");
-        let rest = format!("output.url = {SET_BY_THE_TEST:?}\nscore.threshold = 0.7\n");
-        std::fs::write(&job, source + &rest).unwrap();
+        std::fs::write(&job, output_job_text(from, SET_BY_THE_TEST, "")).unwrap();
         let name = job.file_stem().unwrap().to_string_lossy().into_owned();
-        assert_same(&cluster, &job, &name, &["lsh.hot_bucket=4"]);
+        assert_same(&cluster, &job, &name, &["lsh.hot_bucket=4", "score.threshold=0.7"]);
     }
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();
@@ -133,33 +131,29 @@ fn new_documents_meet_reference_outputs() {
     let more = documents[..60].iter().map(|(id, text)| (format!("again {id}"), format!("{text} w1 w2")));
     let renamed: Vec<Document> = renamed.chain(more).collect();
     let job = job_over(folder, &documents, 3);
+    let second = folder.join("second.parquet");
+    write_parquet(&second, &renamed, 40);
+    let source = format!("source.url={}", second.display());
     let own = ["output.keep=shingles", "candidates.method=prefix"];
     for (name, sets) in [("reference", &[][..]), ("known-kept", &own)] {
         assert_same(&cluster, &job, name, sets);
-        let second = folder.join("second");
-        std::fs::create_dir_all(&second).unwrap();
-        write_parquet(&second.join("new.parquet"), &renamed, 40);
-        let (known, source) = (folder.join(name), format!("source.url={}/", second.display()));
-        let against = format!("against.output={}", known.display());
+        let against = format!("against.output={}", folder.join(name).display());
         let sets = [sets, &[&source, &against]].concat();
         let output = format!("{name}-and-new");
         assert_same(&cluster, &job, &output, &sets);
         assert!(manifest(&folder.join(&output)).counts.pairs > 50);
-        let merged = |to: &str, second: &str, options: &[&str]| {
-            let to = folder.join(to);
-            program!["merge", folder.join(name), folder.join(second), "--to", &to]
-                .args(options)
-                .assert()
-                .success();
+        let merged = |to: &str, options: &[&str]| {
+            let to = folder.join(format!("{name}-{to}"));
+            let mut merge = program!["merge", folder.join(name), folder.join(&output), "--to", &to];
+            merge.args(options).assert().success();
             to
         };
         // The command says where it runs, whatever ran the jobs.
-        let there = merged(&format!("{name}-merged"), &output, &["--scheduler", &cluster.url()]);
-        let alone = merged(&format!("{name}-merged-alone"), &output, &[]);
+        let there = merged("merged", &["--scheduler", &cluster.url()]);
+        let alone = merged("merged-alone", &[]);
         assert_rows(&there, &crate::support::rows::rows(&alone), "a merge");
         let engine = |output: &Path| manifest(output).job["engine"]["mode"] == "cluster";
         assert!(engine(&there) && !engine(&alone));
-        std::fs::remove_dir_all(&second).unwrap();
     }
 }
 

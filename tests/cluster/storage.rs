@@ -9,8 +9,7 @@ use crate::support::s3::SECRET_KEY;
 
 /// A cluster that knows the server, a job over documents in its bucket, and the rows that it must have.
 fn stored(s3: &S3, count: usize) -> (Cluster, PathBuf, Rows) {
-    let mut environment = s3.env();
-    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "2".into()));
+    let environment = [s3.env(), variables(&[("RESEMBLANCE_RETRY_SECONDS", "2")])].concat();
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let source = parquet_files(cluster.folder(), &corpus(55, count, 60), 4);
     for entry in std::fs::read_dir(&source).unwrap() {
@@ -32,7 +31,7 @@ fn a_cluster_on_s3_survives_outages_of_the_store() {
     let s3 = S3::start();
     let (cluster, job, expected) = stored(&s3, 1_000);
     s3_that_answers(&s3, &cluster, &job, &expected);
-    s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(&s3, &cluster, &job, &expected);
+    s3_that_is_away(&s3, &cluster, &job, &expected);
 }
 
 fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
@@ -51,12 +50,8 @@ fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
     }
 }
 
-fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
-    s3: &S3,
-    cluster: &Cluster,
-    job: &Path,
-    expected: &Rows,
-) {
+/// An S3 that is out of reach for a while costs time and no rows.
+fn s3_that_is_away(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
     let mut driver = cluster.run(job, &s3.url("out"), &["shingle.size=4"]);
     // Stages that are planned alone, since planning has the patience of a single request.
     for (outage, stage) in ["sketches", "candidates", "members"].into_iter().enumerate() {
@@ -126,8 +121,7 @@ fn where_the_only_executors_disk_is_full_the_driver_says_so() {
 fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
     let s3 = S3::start();
     let nobody = format!("http://127.0.0.1:{}", free_ports(1));
-    let mut environment = s3.env();
-    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "1".into()));
+    let environment = [s3.env(), variables(&[("RESEMBLANCE_RETRY_SECONDS", "1")])].concat();
     let mut setup = Setup { environment, ..Setup::default() };
     setup.executors.truncate(1);
     setup.executors[0].inside = vec!["env".into(), format!("AWS_ENDPOINT={nobody}")];
@@ -143,8 +137,7 @@ fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
 #[test]
 fn variables_and_credentials_of_an_executor_are_told_as_its_own() {
     let s3 = S3::start();
-    let mut environment = s3.env();
-    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "1".into()));
+    let environment = [s3.env(), variables(&[("RESEMBLANCE_RETRY_SECONDS", "1")])].concat();
     let with = |changes: &[&str]| ExecutorHost {
         inside: std::iter::once("env").chain(changes.iter().copied()).map(str::to_owned).collect(),
         ..ExecutorHost::default()

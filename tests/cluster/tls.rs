@@ -47,7 +47,6 @@ impl Files {
     }
 }
 
-/// Checks that a command ends with `code` and a message that has all parts.
 #[track_caller]
 fn refused(command: &mut assert_cmd::Command, code: i32, parts: &[&str]) {
     command.timeout(Duration::from_secs(60)).assert().refused(code, parts);

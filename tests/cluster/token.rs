@@ -9,7 +9,7 @@ const TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 
 #[test]
 fn only_requests_with_the_token_are_served() {
-    let environment = vec![(TOKEN.to_owned(), "hush, hush".to_owned())];
+    let environment = variables(&[(TOKEN, "hush, hush")]);
     let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let job = job_over(cluster.folder(), &corpus(7, 400, 30), 2);
     let (there, here) = (cluster.folder().join("there"), cluster.folder().join("here"));

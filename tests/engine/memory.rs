@@ -12,26 +12,21 @@ use crate::support::*;
 
 #[test]
 fn more_partitions_fit_in_memory() {
-    let path = paths();
-    let (input, job) = (path("in.parquet"), path("job.toml"));
-    write_parquet(&input, &long_ids(), 500);
-    std::fs::write(&job, job_text(&input, SET_BY_THE_TEST)).unwrap();
-    let expected = rows_alone(&job, &path("roomy"), &["engine.memory=1GiB"]);
+    let scene = Scene::new(&[]).with_job("in.parquet", &[]);
+    write_parquet(&scene.path("in.parquet"), &long_ids(), 500);
+    let expected = rows_alone(&scene.path("job.toml"), &scene.path("roomy"), &["engine.memory=1GiB"]);
 
-    let (output, record) = (path("narrow"), path("record.json"));
-    let mut command = resemblance();
-    command.arg("run").arg(&job).arg("--record").arg(&record);
-    let to = format!("output.url={}", output.display());
-    let sets = ["engine.memory=64MiB", "engine.threads=1", &to];
-    let assert = command.args(sets.iter().flat_map(|set| ["--set", *set])).assert().success();
-    let said = stderr(assert.get_output());
+    let mut command = scene.command(&["run", "job.toml", "--json"]);
+    command.args(["--set", "engine.memory=64MiB", "--set", "engine.threads=1"]);
+    let ended = command.assert();
+    let (record, said) = (ended.json(), ended.warned(&[]));
+    let output = scene.path("out");
     assert_rows(&output, &expected, "more partitions");
 
     let again = |line: &&str| line.contains("a task ran out of memory, so the stage is planned again");
     let warning = said.lines().find(again).unwrap_or_else(|| panic!("{said}"));
     assert!(warning.contains("stage=pairs before=1 partitions=4"), "{warning}");
     assert!(warning.contains("Resources exhausted"), "{warning}");
-    let record: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
 }
 
@@ -78,12 +73,8 @@ impl Hook for Scarce {
     }
 }
 
-/// Runs a job into `output` on an engine that runs out of memory in `stage` for the first `times` plans.
-fn scarce(folder: &Path, output: &Path, stage: &'static str, times: usize) -> (Result<Outcome>, Scarce) {
-    scarce_with(folder, output, &[], Scarce::of(stage, times))
-}
-
-fn scarce_with(folder: &Path, output: &Path, sets: &[&str], hook: Scarce) -> (Result<Outcome>, Scarce) {
+/// Runs a job into `output` on an engine that runs out of memory.
+fn scarce(folder: &Path, output: &Path, sets: &[&str], hook: Scarce) -> (Result<Outcome>, Scarce) {
     let input = folder.join("in.parquet");
     write_parquet(&input, &corpus(63, 300, 40), 50);
     let job = job(&input, output, &[&["engine.threads=2"], sets].concat());
@@ -96,8 +87,8 @@ fn a_dictionary_is_sorted_again_by_one_task_that_has_the_memory_alone() {
     let folder = tempdir().unwrap();
     let (roomy, narrow) = (folder.path().join("roomy"), folder.path().join("narrow"));
     let sets = ["shingle.hash=dictionary"];
-    scarce_with(folder.path(), &roomy, &sets, Scarce::of("dictionary", 0)).0.unwrap();
-    let (ended, hook) = scarce_with(folder.path(), &narrow, &sets, Scarce::of("dictionary", 1));
+    scarce(folder.path(), &roomy, &sets, Scarce::of("dictionary", 0)).0.unwrap();
+    let (ended, hook) = scarce(folder.path(), &narrow, &sets, Scarce::of("dictionary", 1));
     ended.unwrap();
     assert_rows(&narrow, &rows(&roomy), "one sort");
     let plans = hook.plans.into_inner().unwrap();
@@ -109,8 +100,8 @@ fn a_dictionary_is_sorted_again_by_one_task_that_has_the_memory_alone() {
 fn scores_are_the_same_where_nothing_is_held_and_files_of_failed_plans_go() {
     let folder = tempdir().unwrap();
     let (roomy, narrow) = (folder.path().join("roomy"), folder.path().join("narrow"));
-    scarce(folder.path(), &roomy, "scores", 0).0.unwrap();
-    let (ended, engine) = scarce(folder.path(), &narrow, "scores", 2);
+    scarce(folder.path(), &roomy, &[], Scarce::of("scores", 0)).0.unwrap();
+    let (ended, engine) = scarce(folder.path(), &narrow, &[], Scarce::of("scores", 2));
     ended.unwrap();
     let lost = engine.lost.into_inner().unwrap();
     assert!(lost.iter().map(|file| file.rows).sum::<u64>() > 0, "{lost:?}");
@@ -128,7 +119,8 @@ fn scores_are_the_same_where_nothing_is_held_and_files_of_failed_plans_go() {
 #[test]
 fn a_stage_that_never_fits_in_memory_ends_with_advice() {
     let folder = tempdir().unwrap();
-    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "clusters", usize::MAX);
+    let (ended, engine) =
+        scarce(folder.path(), &folder.path().join("out"), &[], Scarce::of("clusters", usize::MAX));
     fails(ended, Kind::Memory, &["clusters", "512 partitions", "raise [engine] memory"]);
     assert_eq!(Kind::Memory.exit_code(), 4);
     // 2 and 8; then 8, 32, 128 and 512, one at a time.
@@ -138,7 +130,8 @@ fn a_stage_that_never_fits_in_memory_ends_with_advice() {
 #[test]
 fn a_stage_that_divides_nothing_is_tried_again_one_task_at_a_time() {
     let folder = tempdir().unwrap();
-    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "sketches", usize::MAX);
+    let (ended, engine) =
+        scarce(folder.path(), &folder.path().join("out"), &[], Scarce::of("sketches", usize::MAX));
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
     assert_eq!(engine.plans.into_inner().unwrap().len(), 2);
 }

@@ -1,6 +1,6 @@
 //! The joins of sketches and candidates: the rows are the same with each, and a run says which one it took.
 
-use crate::support::sketch_joins::{Machine, join_of, run_on};
+use crate::support::sketch_joins::{Machine, run_on, stage_of};
 use crate::support::*;
 
 /// All pairs of 0.5 or more are candidates, and few others.
@@ -20,36 +20,22 @@ const SPREAD: Machine = Machine { one_process: false, ..NARROW };
 /// With so many partitions, reading all sketches in each costs more than sending some of them.
 const DIVIDED: Machine = Machine { partitions: 40, ..NARROW };
 
-/// Documents in a folder, and the outputs of jobs over them.
-struct Documents {
-    scene: Scene,
-    documents: Vec<Document>,
+fn documents_of(words: usize) -> (Scene, Vec<Document>) {
+    let (scene, documents) = (Scene::new(&[]), corpus(71, 300, words));
+    scene.write("in.parquet", &documents);
+    (scene, documents)
 }
 
-has_a_scene!(Documents);
-
-impl Documents {
-    fn new(words: usize) -> Self {
-        let (scene, documents) = (Scene::new(&[]), corpus(71, 300, words));
-        scene.write("in.parquet", &documents);
-        Self { scene, documents }
-    }
-
-    fn run(&self, name: &str, machine: Machine, sets: &[&str]) -> PathBuf {
-        run_on(&self.job("in.parquet", name, sets), machine).unwrap();
-        self.path(name)
-    }
-}
-
-fn written(output: &Path, stage: &str) -> u64 {
-    let stages = manifest(output).stages;
-    stages.iter().find(|taken| taken.name == stage).unwrap_or_else(|| panic!("no {stage}")).rows
+/// Runs a job on a machine: its output.
+fn output_on(machine: Machine, scene: &Scene, name: &str, sets: &[&str]) -> PathBuf {
+    run_on(&scene.job("in.parquet", name, sets), machine).unwrap();
+    scene.path(name)
 }
 
 #[test]
 fn every_join_finds_all_pairs() {
-    let scene = Documents::new(40);
-    let exact = exact_pairs(&scene.documents, 3, 0.5);
+    let (scene, documents) = documents_of(40);
+    let exact = exact_pairs(&documents, 3, 0.5);
     assert!(exact.len() > 100, "{} pairs", exact.len());
     let mut first = None;
     for (name, machine, sets, expected) in [
@@ -60,9 +46,9 @@ fn every_join_finds_all_pairs() {
         ("blocks-of-few", DIVIDED, &FEW, "blocks"),
         ("blocks-of-few-spread", Machine { one_process: false, ..DIVIDED }, &FEW, "blocks"),
     ] {
-        let output = scene.run(name, machine, sets);
-        assert_eq!(join_of(&output, "scores").as_deref(), Some(expected), "{name}");
-        let candidates = written(&output, "candidates");
+        let output = output_on(machine, &scene, name, sets);
+        assert_eq!(stage_of(&output, "scores").join.as_deref(), Some(expected), "{name}");
+        let candidates = stage_of(&output, "candidates").rows;
         assert_eq!(candidates > 20 * 300, sets == MANY, "{name}: {candidates} candidates");
         assert_eq!(pairs(&output), exact, "{name}");
         if sets == MANY {
@@ -75,27 +61,27 @@ fn every_join_finds_all_pairs() {
 /// If signatures decide, they are compared first, and the shingles of dropped candidates are not read.
 #[test]
 fn signatures_drop_candidates_before_shingles_travel() {
-    let scene = Documents::new(300);
+    let (scene, _) = documents_of(300);
     for (how, by) in [("prefilter", "score.prefilter=true"), ("signature", "score.by=signature")] {
         let sets = [&MANY[..], &[by]].concat();
         // Where no signatures are stored, all candidates go to the scores.
         let without = [&sets[..], &["output.keep=none"]].concat();
-        let at_once = scene.run(&format!("{how}-at-once"), ROOMY, &without);
+        let at_once = output_on(ROOMY, &scene, &format!("{how}-at-once"), &without);
         assert!(manifest(&at_once).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
         let expected = pairs(&at_once);
         assert!(expected.len() > 100, "{how}: {} pairs", expected.len());
         for (name, machine) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
-            let output = scene.run(&format!("{how}-{name}"), machine, &sets);
-            assert_eq!(join_of(&output, "agreeing").as_deref(), Some(name), "{how}");
-            let (before, after) = (written(&output, "candidates"), written(&output, "agreeing"));
+            let output = output_on(machine, &scene, &format!("{how}-{name}"), &sets);
+            assert_eq!(stage_of(&output, "agreeing").join.as_deref(), Some(name), "{how}");
+            let (before, after) = (stage_of(&output, "candidates").rows, stage_of(&output, "agreeing").rows);
             assert!(before > 20 * 300, "{how}, {name}: {before} and {after} candidates");
             assert!(after < before / 10, "{how}, {name}: {before} and {after} candidates");
             assert_eq!(pairs(&output), expected, "{how}, {name}");
         }
         // Most of a few candidates may be pairs.
         let rare = ["minhash.permutations=100", "lsh.bands=2", "lsh.rows=50", "engine.threads=2", by];
-        let few = scene.run(&format!("{how}-few"), ROOMY, &rare);
-        assert!(written(&few, "candidates") < 300, "{how}");
+        let few = output_on(ROOMY, &scene, &format!("{how}-few"), &rare);
+        assert!(stage_of(&few, "candidates").rows < 300, "{how}");
         assert!(manifest(&few).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
     }
 }
@@ -141,11 +127,7 @@ fn random_corpora_in_little_memory() {
     }
 }
 
-/// The soak of this test:
-///
-/// ```sh
-/// RESEMBLANCE_CASES=100 cargo test --locked --test tests -- --ignored --nocapture sketch_joins::soak
-/// ```
+/// By hand: `RESEMBLANCE_CASES=100 cargo test --locked --test tests -- --ignored --nocapture sketch_joins::soak`
 #[test]
 #[ignore = "takes minutes"]
 fn soak_random_corpora_in_little_memory() {

@@ -78,11 +78,8 @@ fn no_upload_stays_after_a_stop() {
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(7, 700, 1_700), 100);
     let path = folder.path().join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {input:?}\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n\
-         [output]\nurl = \"s3://data/out\"\nkeep = \"shingles\"\n[engine]\nthreads = 1\n"
-    );
-    std::fs::write(&path, text).unwrap();
+    let more = "keep = \"shingles\"\n[engine]\nthreads = 1\n";
+    std::fs::write(&path, job_text(&input, "s3://data/out") + more).unwrap();
     let s3 = S3::start();
     s3.faults.add("partNumber=", usize::MAX, Fault::Unavailable);
     for signal in ["TERM", "INT"] {

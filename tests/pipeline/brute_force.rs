@@ -107,6 +107,10 @@ impl<'a> Case<'a> {
         (self.run)(&output, job).unwrap_or_else(|error| panic!("{error:?}: {}", self.what));
     }
 
+    fn merge(&mut self, outputs: Vec<String>, last: &Job, to: &str) {
+        self.run(&Job::merge(outputs, last, &self.scene.text(to)), to);
+    }
+
     fn one_run(&mut self) {
         let mut texts = self.texts();
         let mut files = Files::new();
@@ -257,20 +261,27 @@ impl<'a> Case<'a> {
         if new_old || self.settings.contained.is_some() {
             return;
         }
-        let outputs = (0..=last).map(|day| self.scene.text(&format!("out{day}"))).collect();
-        let merged = Job::merge(outputs, &jobs[last], &self.scene.text("merged"));
-        self.run(&merged, "merged");
         for ((_, id), document) in &mut documents {
             (document.run, document.place) = (0, usize::from(removed.contains(id)));
         }
+        // All days at once; and the first two before the others, where ids decide before what earlier days removed.
+        let mut outputs: Vec<String> = (0..=last).map(|day| self.scene.text(&format!("out{day}"))).collect();
+        self.merge(outputs.clone(), &jobs[last], "merged");
         self.check_output("merged", &documents, 0, true);
+        let keep = self.settings.keep;
+        if last > 1 && keep.contains("'id") && keep.ends_with("'reference']") {
+            let rest = outputs.split_off(2);
+            self.merge(outputs, &jobs[1], "first");
+            let outputs = std::iter::once(self.scene.text("first")).chain(rest).collect();
+            self.merge(outputs, &jobs[last], "in turn");
+            self.check_output("in turn", &documents, 0, true);
+        }
     }
 
     /// Compares cluster ids with the ids of earlier days. A cluster keeps its id; merged clusters keep their smallest id.
     fn check_ids(&self, output: &str, expected: &Answer, ids: &mut BTreeMap<Name, String>, day: usize) {
-        let rows = table(&self.path(output), "clusters");
-        let found: BTreeMap<String, String> =
-            strings(&rows, "id").into_iter().zip(strings(&rows, "cluster_id")).collect();
+        let columns = ["id", "cluster_id"];
+        let found: BTreeMap<String, String> = string_pairs(&table(&self.path(output), "clusters"), columns);
         let mut changes = BTreeSet::new();
         for row in expected.clusters.values() {
             let before: BTreeSet<String> =
@@ -284,8 +295,8 @@ impl<'a> Case<'a> {
         ids.extend(expected.clusters.keys().map(|name| (name.clone(), found[&name.1].clone())));
         if day > 0 {
             let rows = table(&self.path(output), "cluster_id_changes");
-            let written = strings(&rows, "old_cluster_id").into_iter().zip(strings(&rows, "cluster_id"));
-            assert_eq!(written.collect::<BTreeSet<_>>(), changes, "{output}: {}", self.what);
+            let written: BTreeSet<_> = string_pairs(&rows, ["old_cluster_id", "cluster_id"]);
+            assert_eq!(written, changes, "{output}: {}", self.what);
         }
     }
 

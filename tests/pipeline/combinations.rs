@@ -222,13 +222,11 @@ fn a_run_against_a_result_of_apply_resumes_and_finds_its_passages() {
     };
     assert_eq!(of("undisturbed"), of("source"));
     let shown = |output: &str, passage: &str| -> Vec<Value> {
-        let printed = program!["show", "--json", "--top", "100", "--passage", passage, scene.path(output)]
-            .assert()
-            .shown(&[]);
+        let show = ["show", output, "--json", "--top", "100", "--passage", passage];
+        let printed = scene.command(&show).assert().shown(&[]);
         let places = printed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        places
-            .map(|of| json!([of["id"], of["char_start"], of["char_end"], of["kept"], of["reference"]]))
-            .collect()
+        let names = ["id", "char_start", "char_end", "kept", "reference"];
+        places.map(|place| json!(names.map(|name| &place[name]))).collect()
     };
     let passages = table(&scene.path("source"), "passages");
     let found = strings(&passages, "passage_id").into_iter().zip(numbers(&passages, "reference_documents"));

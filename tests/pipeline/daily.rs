@@ -40,16 +40,13 @@ impl Lake {
         self.day_with(name, documents, before, &[]);
     }
 
-    /// The same, where documents may replace earlier ones.
     fn replacing(&self, name: &str, documents: &[Document], before: &[&str]) {
         self.day_with(name, documents, before, &["against.same_id=replace"]);
     }
 
     fn day_with(&self, name: &str, documents: &[Document], before: &[&str], sets: &[&str]) {
         self.write(&format!("in/{name}/part-0.parquet"), documents);
-        let against = self.against(before);
-        let sets = if before.is_empty() { sets.to_vec() } else { [sets, &[&against]].concat() };
-        self.run(&format!("in/{name}"), name, &sets);
+        run(&self.job_against(&format!("in/{name}"), name, before, sets)).unwrap();
     }
 
     fn merge(&self, outputs: &[&str], to: &str) {
@@ -372,8 +369,7 @@ fn row_numbers_of_two_days_are_no_ids_of_the_same_documents() {
         let source =
             format!("[source]\nformat = \"csv\"\nurl = {:?}\ntext = \"text\"", scene.path("in").join(day));
         let text = format!("{source}\n{lines}\n[output]\nurl = {:?}\n", scene.path(day));
-        std::fs::write(scene.path("job.toml"), text).unwrap();
-        scene.command(&["run", "job.toml"]).assert()
+        scene.run_text(&text)
     };
     ended("one", "").success();
     let against = format!("[against]\noutput = {:?}", scene.path("one"));

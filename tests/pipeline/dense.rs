@@ -72,7 +72,6 @@ impl Pages {
 
 struct Output {
     pairs: BTreeMap<Ids, f64>,
-    /// The cluster of each document that is in one.
     clusters: BTreeMap<String, String>,
     counts: Counts,
     stages: Vec<String>,

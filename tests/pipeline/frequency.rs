@@ -113,8 +113,7 @@ fn later_runs_leave_the_same_frequent_shingles_out() {
         let over = format!("over {from}");
         let more = "lsh = { bands = 128, rows = 1 }\noutput.expand = \"all\"";
         let text = output_job_text(scene.path(from), scene.path(&over), more);
-        std::fs::write(scene.path("job.toml"), text).unwrap();
-        scene.command(&["run", "job.toml"]).assert().success();
+        scene.run_text(&text).success();
         for name in ["pairs", "frequent_shingles", "documents", "rejects"] {
             let [over, first] = [over.as_str(), "signed"].map(|output| {
                 let table = table(&scene.path(output), name);
@@ -181,43 +180,30 @@ fn incompatible_settings_are_refused() {
     assert!(error.contains("shingle.max_frequency"), "{error}");
 }
 
-struct Days {
-    scene: Scene,
-}
-
-has_a_scene!(Days);
-
-impl Days {
-    fn new(seed: u64) -> Self {
-        let sets = [&["shingle.max_frequency=0.06", "output.expand=all", AS_ONE_RUN], &BANDS[..]].concat();
-        let (scene, headed) = (Scene::new(&sets), Headed::new(seed, 300));
-        for (name, part) in [("one", 0..150), ("two", 150..230), ("three", 230..300)] {
-            headed.write_part(&scene.path(&format!("{name}.parquet")), part);
-        }
-        Self { scene }
+fn three_days(seed: u64) -> Scene {
+    let sets = [&["shingle.max_frequency=0.06", "output.expand=all", AS_ONE_RUN], &BANDS[..]].concat();
+    let (scene, headed) = (Scene::new(&sets), Headed::new(seed, 300));
+    for (name, part) in [("one", 0..150), ("two", 150..230), ("three", 230..300)] {
+        headed.write_part(&scene.path(&format!("{name}.parquet")), part);
     }
-
-    fn job(&self, day: &str, output: &str, before: &[&str], more: &[&str]) -> Job {
-        let against = self.against(before);
-        let more = if before.is_empty() { more.to_vec() } else { [more, &[&against]].concat() };
-        self.scene.job(&format!("{day}.parquet"), output, &more)
-    }
+    scene
 }
 
 #[test]
 fn a_day_that_was_stopped_has_the_same_rows() {
-    let days = Days::new(24);
-    run(&days.job("one", "one", &[], &[])).unwrap();
-    stopping::same_rows(|name| days.job("two", name, &["one"], &[]), 2, &["pairs", "documents"]);
+    let days = three_days(24);
+    days.run("one.parquet", "one", &[]);
+    let day = |name: &str| days.job_against("two.parquet", name, &["one"], &[]);
+    stopping::same_rows(day, 2, &["pairs", "documents"]);
 }
 
 #[test]
 fn outputs_with_other_lists_are_refused() {
-    let days = Days::new(25);
-    run(&days.job("one", "one", &[], &[])).unwrap();
-    run(&days.job("two", "two", &["one"], &[])).unwrap();
+    let days = three_days(25);
+    days.run("one.parquet", "one", &[]);
+    days.run("two.parquet", "two", &[&days.against(&["one"])]);
     // These days did not know the first.
-    run(&days.job("two", "alone", &[], &[])).unwrap();
+    days.run("two.parquet", "alone", &[]);
     let error = days.merge(&["one", "alone"], "merged").unwrap_err().to_string();
     assert!(error.contains("frequent_shingles"), "{error}");
     for (before, sets, said) in [
@@ -225,7 +211,7 @@ fn outputs_with_other_lists_are_refused() {
         (["one", "two"], &["source.group=site"], &["source.group"]),
         (["one", "two"], &["shingle.max_frequency=0.05"], &["shingle.max_frequency"]),
     ] {
-        let error = run(&days.job("three", "three", &before, sets)).unwrap_err().to_string();
+        let error = run(&days.job_against("three.parquet", "three", &before, sets)).unwrap_err().to_string();
         assert!(said.iter().all(|part| error.contains(part)), "{said:?}: {error}");
     }
 
@@ -235,9 +221,7 @@ fn outputs_with_other_lists_are_refused() {
             "lsh = {{ bands = 128, rows = 1 }}\nagainst.output = [{:?}]\noutput.expand = \"all\"\n{CONNECTED}",
             days.path("one")
         );
-        let text = output_job_text(days.path(from), days.path(&format!("over {from}")), &more);
-        std::fs::write(days.path("job.toml"), text).unwrap();
-        days.command(&["run", "job.toml"]).assert()
+        days.run_text(&output_job_text(days.path(from), days.path(&format!("over {from}")), &more))
     };
     let refused = over("alone");
     assert!(stderr(refused.get_output()).contains("frequent_shingles"), "{refused:?}");

@@ -2,29 +2,17 @@
 
 use crate::support::*;
 
-struct Two {
-    scene: Scene,
+/// Two datasets in a folder.
+fn two(own: &[Document], known: &[Document]) -> Scene {
+    let scene = Scene::new(&[]);
+    scene.write("own.parquet", own);
+    scene.write("reference.parquet", known);
+    scene
 }
 
-has_a_scene!(Two);
-
-impl Two {
-    fn new(own: &[Document], known: &[Document]) -> Self {
-        let two = Self { scene: Scene::new(&[]) };
-        two.write("own.parquet", own);
-        two.write("reference.parquet", known);
-        two
-    }
-
-    /// The job over both; `more` has other keys of the second source.
-    fn job(&self, output: &str, more: &str) -> Job {
-        self.scene.job("own.parquet", output, &[&second_source(self.path("reference.parquet"), more)])
-    }
-
-    fn shown(&self, arguments: &[&str]) -> Vec<Value> {
-        let shown = self.command(&["show", "out", "--json"]).args(arguments).assert().shown(&[]);
-        shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
+/// The job over both; `more` has other keys of the second source.
+fn linked(two: &Scene, output: &str, more: &str) -> Job {
+    two.job("own.parquet", output, &[&second_source(two.path("reference.parquet"), more)])
 }
 
 /// Every id of the second dataset but a few is also one of the first.
@@ -46,28 +34,28 @@ fn with_common_ids(seed: u64) -> [Vec<Document>; 2] {
 #[test]
 fn a_second_source_is_marked_and_refused_where_it_cannot_be_used() {
     let [own, mut known] = with_common_ids(30);
-    let two = Two::new(&own, &known);
-    let first = run(&two.job("out", "")).unwrap().manifest.fingerprint;
+    let two = two(&own, &known);
+    let first = run(&linked(&two, "out", "")).unwrap().manifest.fingerprint;
 
     // The job is finished when run again; with another second source it is another job.
-    assert_eq!(run(&two.job("out", "")).unwrap().manifest.fingerprint, first);
+    assert_eq!(run(&linked(&two, "out", "")).unwrap().manifest.fingerprint, first);
     known.push(("more".into(), "a b c d e f g h".into()));
     two.write("reference.parquet", &known);
-    assert_ne!(run(&two.job("changed", "")).unwrap().manifest.fingerprint, first);
+    assert_ne!(run(&linked(&two, "changed", "")).unwrap().manifest.fingerprint, first);
 
     // Ids that come twice there.
     known.push(known[0].clone());
     two.write("reference.parquet", &known);
     let said = ["is the id of several documents", "against.source.duplicate_ids"];
-    fails(run(&two.job("twice", "")), Kind::Input, &said);
+    fails(run(&linked(&two, "twice", "")), Kind::Input, &said);
     assert!(!two.path("twice/manifest.json").exists());
-    run(&two.job("rejected", ", duplicate_ids = 'reject'")).unwrap();
+    run(&linked(&two, "rejected", ", duplicate_ids = 'reject'")).unwrap();
     let rejects = table(&two.path("rejected"), "reference_rejects");
     assert_eq!(strings(&rejects, "reason").iter().filter(|reason| *reason == "duplicate_id").count(), 1);
     assert_eq!(table(&two.path("rejected"), "pairs"), table(&two.path("changed"), "pairs"));
 
     // An output in the folder of the reference files.
-    let mut inside = two.job("inside", "");
+    let mut inside = linked(&two, "inside", "");
     inside.output.url = two.path("own.parquet").parent().unwrap().display().to_string();
     fails(run(&inside), Kind::Job, &["lies in"]);
 }
@@ -80,8 +68,8 @@ fn keys_that_are_equal_by_chance_are_refused() {
     assert_eq!(own, !reference);
     let mut both = with_common_ids(31);
     both.iter_mut().zip(ids).for_each(|(documents, id)| documents[20].0 = id.into());
-    let two = Two::new(&both[0], &both[1]);
-    fails(run(&two.job("out", "")), Kind::Input, &["by chance, the same 64-bit keys: `2uxTGyJU`"]);
+    let two = two(&both[0], &both[1]);
+    fails(run(&linked(&two, "out", "")), Kind::Input, &["by chance, the same 64-bit keys: `2uxTGyJU`"]);
     assert!(!two.path("out/manifest.json").exists());
 }
 
@@ -105,8 +93,8 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
         ("4", words(900, 9)),
         ("1", words(700, 20)),
     ]);
-    let two = Two::new(&own, &known);
-    run(&two.job("out", ", duplicate_ids = 'reject'")).unwrap();
+    let two = two(&own, &known);
+    run(&linked(&two, "out", ", duplicate_ids = 'reject'")).unwrap();
     assert_eq!(table(&two.path("out"), "reference_rejects").num_rows(), 2);
     two.apply("out", "clean", &[]);
     let removed = parquet(&two.path("clean/_resemblance/removed"));
@@ -122,19 +110,23 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     assert_eq!((rows, removed.num_rows()), (expected, 3));
     assert_eq!(strings(&parquet(&two.path("clean")), "id"), ["3"]);
 
+    let shown = |arguments: &[&str]| -> Vec<Value> {
+        let shown = two.command(&["show", "out", "--json"]).args(arguments).assert().shown(&[]);
+        shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
     for (id, other, own_text, known_text) in
         [("1", "2", &own[0].1, &known[1].1), ("2", "1", &own[1].1, &known[2].1)]
     {
-        let lines = two.shown(&["--id", id]);
+        let lines = shown(&["--id", id]);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         let found = ["id_a", "id_b", "text_a", "text_b"].map(|key| line[key].as_str().unwrap());
         assert_eq!(found, [id, other, own_text, known_text]);
         assert_eq!((&line["reference_a"], &line["reference_b"]), (&false.into(), &true.into()));
-        let lines = two.shown(&["--cluster", id]);
+        let lines = shown(&["--cluster", id]);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!((&line["text_a"], &line["text_b"]), (&json!(known_text), &json!(own_text)));
     }
-    assert_eq!(two.shown(&["--id", "3"]), Vec::<Value>::new());
+    assert_eq!(shown(&["--id", "3"]), Vec::<Value>::new());
     two.command(&["show", "out", "--cluster", "3"]).assert().code(2);
-    assert_eq!(two.shown(&["--pairs", "random", "--top", "9"]).len(), 3);
+    assert_eq!(shown(&["--pairs", "random", "--top", "9"]).len(), 3);
 }

@@ -1,55 +1,31 @@
-//! `merge`: runs that have seen each other's documents become one output, and all others are refused by name.
+//! `merge`: runs that have seen each other's documents become one output, and all others are refused by name. Random days are merged in
+//! `brute_force`.
 
 use std::cell::RefCell;
 
 use resemblance::error::Result;
-use resemblance::job::NewPairs;
 
 use crate::support::*;
 
-/// Outputs in a folder, and what the test knows of each.
+/// Outputs in a folder, each with the documents of its day or of all merged days.
 struct Chains {
     scene: Scene,
-    made: RefCell<BTreeMap<String, Made>>,
-}
-
-#[derive(Clone, Default)]
-struct Made {
-    /// The days whose documents it holds: its own day, or all merged days.
-    days: Vec<String>,
-    seen: BTreeSet<String>,
-    /// Whether its own documents were compared with each other.
-    inner: bool,
-    documents: BTreeMap<String, String>,
+    documents: RefCell<BTreeMap<String, BTreeMap<String, String>>>,
 }
 
 has_a_scene!(Chains);
 
 impl Chains {
     fn new(sets: &[&str]) -> Self {
-        Self { scene: Scene::new(&[sets, &[AS_ONE_RUN]].concat()), made: RefCell::default() }
+        Self { scene: Scene::new(&[sets, &[AS_ONE_RUN]].concat()), documents: RefCell::default() }
     }
 
-    fn made(&self, name: &str) -> Made {
-        self.made.borrow()[name].clone()
-    }
-
-    /// The job of the day `name`, whose documents lie in a folder of its own.
-    fn job(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Job {
+    /// Runs the day `name`, whose documents lie in a folder of its own, against these outputs.
+    fn day(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Result<()> {
         let source = format!("in/{name}");
         self.write(&format!("{source}/documents.parquet"), documents);
-        let known = self.against(against);
-        let sets = if against.is_empty() { sets.to_vec() } else { [sets, &[&known]].concat() };
-        self.scene.job(&source, name, &sets)
-    }
-
-    fn day(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Result<()> {
-        let job = self.job(name, documents, against, sets);
-        run(&job)?;
-        let seen = against.iter().flat_map(|name| self.made(name).days).collect();
-        let inner = job.against.is_none_or(|against| against.pairs == NewPairs::WithEachOther);
-        let (days, documents) = (vec![name.to_owned()], documents.iter().cloned().collect());
-        self.made.borrow_mut().insert(name.to_owned(), Made { days, seen, inner, documents });
+        run(&self.job_against(&source, name, against, sets))?;
+        self.documents.borrow_mut().insert(name.to_owned(), documents.iter().cloned().collect());
         Ok(())
     }
 
@@ -62,45 +38,29 @@ impl Chains {
 
     fn merge(&self, outputs: &[&str], to: &str) -> Result<()> {
         self.scene.merge(outputs, to)?;
-        let mut made = Made { inner: true, ..Made::default() };
-        for one in outputs.iter().map(|name| self.made(name)) {
-            made.days.extend(one.days);
-            made.documents.extend(one.documents);
-        }
-        self.made.borrow_mut().insert(to.to_owned(), made);
+        let mut documents = self.documents.borrow_mut();
+        let merged = outputs.iter().flat_map(|name| documents[*name].clone()).collect();
+        documents.insert(to.to_owned(), merged);
         Ok(())
     }
 
     /// Merges, and holds what comes out against one run over the documents that are there.
     fn merged_is_one_run(&self, outputs: &[&str], to: &str) -> usize {
         self.merge(outputs, to).unwrap_or_else(|error| panic!("{outputs:?}: {error}"));
-        let documents: Vec<Document> = self.made(to).documents.into_iter().collect();
+        let documents: Vec<Document> = self.documents.borrow()[to].clone().into_iter().collect();
         let whole = format!("{to}-whole");
-        run(&self.job(&whole, &documents, &[], &[])).unwrap();
+        self.day(&whole, &documents, &[], &[]).unwrap();
         assert_eq!(self.results(to), self.results(&whole), "{outputs:?} {:?}", self.sets);
         table(&self.path(to), "pairs").num_rows()
     }
 
     /// The command refuses to merge, names both outputs and writes nothing.
     fn refused(&self, outputs: &[&str], names: [&str; 2], said: &str) {
-        let mut merge = resemblance();
-        merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to");
-        let [a, b] = names.map(|name| self.path(name).display().to_string());
-        merge.arg(self.path("refused")).assert().refused(2, &[&a, &b, said]);
-        assert!(!self.path("refused").exists(), "{outputs:?}: something was written");
-    }
-
-    /// Whether the outputs, in this order, have seen each other, by what the test knows of them.
-    fn is_right(&self, outputs: &[&str]) -> bool {
-        let mut days: BTreeSet<String> = BTreeSet::new();
-        for made in outputs.iter().map(|name| self.made(name)) {
-            // A merged output was compared with an earlier day only if each of its days was.
-            let seen = if made.days.len() > 1 { BTreeSet::new() } else { made.seen };
-            if !made.inner || seen != days || !made.days.iter().all(|day| days.insert(day.clone())) {
-                return false;
-            }
-        }
-        true
+        let outputs = outputs.iter().map(|name| self.path(name));
+        let mut merge = self.command(&["merge", "--to", "refused"]);
+        let [a, b] = names.map(|name| self.text(name));
+        merge.args(outputs).assert().refused(2, &[&a, &b, said]);
+        assert!(!self.path("refused").exists(), "{names:?}: something was written");
     }
 }
 
@@ -293,20 +253,15 @@ fn an_output_inside_of_any_source_is_refused() {
     chains.day("a", &a, &[], &[]).unwrap();
     chains.day("b", &b, &["a"], &[]).unwrap();
     chains.merge(&["a", "b"], "ab").unwrap();
-    let refused = |ended: std::process::Output, source: &str, setting: &str| {
-        let (source, advice) = (chains.path(source), format!("choose another {setting}"));
-        ended.refused(2, &["lies in the source", &source.display().to_string(), &advice]);
-    };
     for (outputs, source) in [(&["a", "b"][..], "in/a"), (&["a", "b"], "in/b"), (&["ab"], "in/a")] {
-        let to = chains.path(source).join("out");
-        let outputs: Vec<PathBuf> = outputs.iter().map(|name| chains.path(name)).collect();
-        refused(program!["merge"].args(outputs).arg("--to").arg(&to).output().unwrap(), source, "--to");
-        assert!(!to.exists());
+        let (to, source) = (format!("{source}/out"), chains.text(source));
+        let merged = chains.command(&[&["merge", "--to", &to], outputs].concat()).assert();
+        merged.refused(2, &["lies in the source", &source, "choose another --to"]);
+        assert!(!chains.path(&to).exists());
     }
     // Nor is one in a source of a known output.
-    let mut next = chains.job("c", &c[..30], &["ab"], &[]);
-    next.output.url = chains.path("in/a/out").display().to_string();
-    fails(run(&next), Kind::Job, &["lies in the source"]);
+    let inside = format!("output.url={}", chains.text("in/a/out"));
+    fails(chains.day("c", &c[..30], &["ab"], &[&inside]), Kind::Job, &["lies in the source"]);
     assert!(!chains.path("in/a/out").exists());
 }
 
@@ -322,125 +277,11 @@ fn a_merge_has_its_own_engine_and_keep_settings() {
     change_manifest(&chains, "b", |written| {
         gone.into_iter().for_each(|(key, value)| written["job"]["engine"][key] = value.into());
     });
-    program!["merge", chains.path("a"), chains.path("b"), "--to", chains.path("ab"), "--memory", "256MiB"]
-        .assert()
-        .success();
+    chains.command(&["merge", "a", "b", "--to", "ab", "--memory", "256MiB"]).assert().success();
     let merged = manifest(&chains.path("ab"));
     assert_eq!(merged.job["engine"]["memory"], "256MiB");
     assert_eq!(merged.job["engine"]["mode"], "local");
     assert_eq!(merged.job["output"]["keep"], "signatures");
-    run(&chains.job("whole", &[a, b].concat(), &[], &[])).unwrap();
+    chains.day("whole", &[a, b].concat(), &[], &[]).unwrap();
     assert_eq!(pairs(&chains.path("ab")), pairs(&chains.path("whole")));
-}
-
-/// Days that continue outputs drawn at random, and merges of outputs drawn at random: how many were right, and how many were
-/// refused.
-fn random_chains(seed: u64) -> (usize, usize) {
-    let mut random = Random(seed);
-    let one_of = |random: &mut Random, choice: &'static str| {
-        let options: Vec<&'static str> = choice.split(' ').collect();
-        options[random.below(options.len())]
-    };
-    let choices = [
-        "score.threshold=0.3 score.threshold=0.5 score.threshold=0.8 score.threshold=1.0",
-        "shingle.size=3 shingle.size=2 shingle.size=5",
-        "minhash.permutations=128 minhash.permutations=64",
-        "output.expand=all output.expand=all output.expand=star",
-        "engine.threads=1 engine.threads=2 engine.threads=3",
-    ];
-    let mut sets = choices.map(|choice| one_of(&mut random, choice)).to_vec();
-    // Dense groups leave other pairs out in one run than in days.
-    let of_method: &[&str] = match random.below(6) {
-        0 | 1 => &[
-            "candidates.method=prefix",
-            "output.max_expand=1000 output.max_expand=0",
-            "output.keep=shingles",
-        ],
-        2 => &["candidates.method=all", "output.keep=shingles"],
-        3 => &["minhash.family=one-permutation"],
-        _ => &[
-            "output.max_expand=1000 output.max_expand=0 output.max_expand=3",
-            "output.keep=signatures output.keep=shingles",
-        ],
-    };
-    sets.extend(of_method.iter().map(|choice| one_of(&mut random, choice)));
-    let chains = Chains::new(&sets);
-    let documents = corpus(random.next(), 90, 20);
-    let mut names: Vec<String> = Vec::new();
-    let (mut right, mut refused) = (0, 0);
-    for step in 0..9 {
-        let drawn = |names: &[String], random: &mut Random, most: usize| -> Vec<String> {
-            let mut drawn: Vec<String> = Vec::new();
-            // Often outputs that can continue each other, and else any.
-            let chain = random.below(3) > 0;
-            for name in names {
-                let next: Vec<&str> = drawn.iter().chain([name]).map(String::as_str).collect();
-                if drawn.len() < most && random.below(4) > 0 && (!chain || chains.is_right(&next)) {
-                    drawn.push(name.clone());
-                }
-            }
-            if random.below(8) == 0 {
-                drawn.reverse();
-            }
-            drawn
-        };
-        let name = format!("{}{step}", if step < 2 || step % 2 == 0 { "day" } else { "merged" });
-        if name.starts_with("day") {
-            let against = drawn(&names, &mut random, 4);
-            let against: Vec<&str> = against.iter().map(String::as_str).collect();
-            let mut own = documents[step * 10..(step + 1) * 10].to_vec();
-            let known: BTreeMap<String, String> =
-                against.iter().flat_map(|name| chains.made(name).documents).collect();
-            for _ in 0..random.below(4).min(known.len()) {
-                let id = known.keys().nth(random.below(known.len())).unwrap().clone();
-                if own.iter().all(|document| document.0 != id) {
-                    own.push((id, documents[random.below(90)].1.clone()));
-                }
-            }
-            let sets: &[&str] = match (against.is_empty(), random.below(6)) {
-                (true, _) => &[],
-                (false, 0) => &["against.same_id=replace", "against.pairs=new-old"],
-                (false, _) => REPLACE,
-            };
-            match chains.day(&name, &own, &against, sets) {
-                Ok(()) => names.push(name),
-                // For example, an output whose own reference was not drawn.
-                Err(error) => assert!(matches!(error.kind(), Kind::Job | Kind::Input), "{error}"),
-            }
-            continue;
-        }
-        for attempt in 0..4 {
-            let outputs = drawn(&names, &mut random, 5);
-            let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
-            if outputs.len() < 2 {
-                continue;
-            }
-            let to = format!("{name}-{attempt}");
-            if chains.is_right(&outputs) {
-                chains.merged_is_one_run(&outputs, &to);
-                names.push(to);
-                right += 1;
-            } else {
-                let error = chains.merge(&outputs, &to).expect_err(&format!("seed {seed}: {outputs:?}"));
-                assert_eq!(error.kind(), Kind::Job, "seed {seed}: {outputs:?}: {error}");
-                let named = outputs
-                    .iter()
-                    .filter(|name| error.to_string().contains(&chains.path(name).display().to_string()));
-                assert!(named.count() >= 1, "seed {seed}: {outputs:?}: {error}");
-                assert!(!chains.path(&to).exists());
-                refused += 1;
-            }
-        }
-    }
-    (right, refused)
-}
-
-#[test]
-fn random_chains_are_merged_as_one_run_or_refused() {
-    let mut all = (0, 0);
-    for seed in seeds(3).map(|seed| seed - 1) {
-        let (right, refused) = random_chains(seed);
-        all = (all.0 + right, all.1 + refused);
-    }
-    assert!(seeds(3).count() < 3 || all.0 > 3 && all.1 > 3, "{all:?}");
 }

@@ -45,6 +45,12 @@ fn killed(mut command: Command, output: &Path, stage: &str, parts: usize) -> usi
     records(output, stage).len()
 }
 
+/// Holds an output against that of a run without faults.
+fn assert_undisturbed(job: &Path, output: &Path, undisturbed: &Path, sets: &[&str]) {
+    log(command(job, undisturbed, 2, sets), WRITTEN);
+    assert_eq!(tables(output), tables(undisturbed), "{sets:?}");
+}
+
 /// A folder of text files, enough for eleven parts of some work, some of them too short.
 fn text_files(folder: &Path) -> PathBuf {
     std::fs::create_dir(folder.join("in")).unwrap();
@@ -128,9 +134,7 @@ fn parts_are_recorded_in_an_object_store_too() {
     let parts = killed(run(1), &s3.file("out"), "sketches", 2);
     assert!((2..11).contains(&parts), "{parts}");
     assert_eq!(log(run(2), WRITTEN).len(), 11 - parts);
-    let undisturbed = folder.path().join("undisturbed");
-    log(command(&job, &undisturbed, 2, &[]), WRITTEN);
-    assert_eq!(tables(&s3.file("out")), tables(&undisturbed));
+    assert_undisturbed(&job, &s3.file("out"), &folder.path().join("undisturbed"), &[]);
     assert!(s3.keys("out/_work").is_empty());
 }
 
@@ -142,15 +146,13 @@ fn row_groups_of_one_file_are_parts() {
     for (number, stage, sets) in
         [(0, "sketches", &[][..]), (1, "cuts", &["shingle.hash=\"dictionary\""]), (2, "sketches", &grouped)]
     {
-        let undisturbed = folder.path().join(format!("undisturbed {number}"));
-        log(command(&job, &undisturbed, 2, sets), WRITTEN);
         let output = folder.path().join(format!("out {number}"));
         let parts = killed(command(&job, &output, 1, sets), &output, stage, 1);
         assert!((1..4).contains(&parts), "{parts} parts of {stage}");
         let written = log(command(&job, &output, 4, sets), WRITTEN);
         let of_stage = written.iter().filter(|line| line["fields"]["stage"] == stage).count();
         assert_eq!(of_stage, 4 - parts, "{stage}");
-        assert_eq!(tables(&output), tables(&undisturbed), "{stage}");
+        assert_undisturbed(&job, &output, &folder.path().join(format!("undisturbed {number}")), sets);
         assert!(manifest(&output).rejects.contains_key("duplicate_id"));
     }
 }
@@ -175,7 +177,5 @@ fn a_run_that_is_interrupted_keeps_its_parts() {
     let taken = log(command(&job, &output, 2, &[]), "parts that an earlier run read are taken over");
     let fields = &taken[0]["fields"];
     assert_eq!((taken.len(), &fields["reused"], &fields["of"]), (1, &parts.into(), &11.into()));
-    let undisturbed = folder.path().join("undisturbed");
-    log(command(&job, &undisturbed, 2, &[]), WRITTEN);
-    assert_eq!(tables(&output), tables(&undisturbed));
+    assert_undisturbed(&job, &output, &folder.path().join("undisturbed"), &[]);
 }

@@ -79,8 +79,7 @@ fn an_output_with_passages_is_reused_and_its_run_resumes() {
 
     let reused =
         output_job_text(scene.path("undisturbed"), scene.path("reused"), "output.pair_passages = true");
-    std::fs::write(scene.path("job.toml"), reused).unwrap();
-    scene.command(&["run", "job.toml"]).assert().success();
+    scene.run_text(&reused).success();
     let pairs_of = |output: &str| table(&scene.path(output), "pairs");
     assert_eq!(pairs_of("reused"), pairs_of("undisturbed"));
 }

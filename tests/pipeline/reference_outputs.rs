@@ -2,58 +2,45 @@
 
 use crate::support::*;
 
-/// Days of documents in a folder, each with the output of its run.
-struct Days {
-    scene: Scene,
+/// Documents of days in a folder.
+fn days(parts: &[Vec<Document>]) -> Scene {
+    let scene = Scene::new(&[AS_ONE_RUN]);
+    for (day, part) in parts.iter().enumerate() {
+        scene.write(&format!("day{day}.parquet"), part);
+    }
+    scene
 }
 
-has_a_scene!(Days);
-
-impl Days {
-    fn new(parts: &[Vec<Document>]) -> Self {
-        let scene = Scene::new(&[AS_ONE_RUN]);
-        for (day, part) in parts.iter().enumerate() {
-            scene.write(&format!("day{day}.parquet"), part);
-        }
-        Self { scene }
-    }
-
-    fn output(&self, day: usize) -> PathBuf {
-        self.path(&format!("out{day}"))
-    }
-
-    fn job(&self, day: usize, sets: &[&str]) -> Job {
-        let known: Vec<String> = (0..day).map(|earlier| format!("out{earlier}")).collect();
-        let against = self.against(&known.iter().map(String::as_str).collect::<Vec<_>>());
-        let sets = if day > 0 { [sets, &[&against]].concat() } else { sets.to_vec() };
-        self.scene.job(&format!("day{day}.parquet"), &format!("out{day}"), &sets)
-    }
+/// The job of a day against all days before it.
+fn job_of_day(days: &Scene, day: usize, sets: &[&str]) -> Job {
+    let (source, output) = (format!("day{day}.parquet"), format!("out{day}"));
+    days.job_against(&source, &output, &["out0", "out1"][..day], sets)
 }
 
 /// A document that cannot be compared takes nobody's place, and the run says so.
 #[test]
 fn rejected_documents_replace_nothing() {
     let text = "one two three four five six";
-    let days = Days::new(&[
+    let days = days(&[
         documents(&[("a", text), ("b", "seven eight nine ten")]),
         documents(&[("a", "too short"), ("b", "eleven twelve thirteen"), ("c", text)]),
     ]);
-    run(&days.job(0, &[])).unwrap();
-    run(&days.job(1, &["against.same_id=replace"])).unwrap();
-    let run = manifest(&days.output(1));
+    run(&job_of_day(&days, 0, &[])).unwrap();
+    run(&job_of_day(&days, 1, &["against.same_id=replace"])).unwrap();
+    let run = manifest(&days.path("out1"));
     assert_eq!(run.counts.replaced_documents.unwrap(), 1);
     let said: Vec<_> = run.warnings.iter().filter(|warning| warning.contains("do not replace")).collect();
     assert!(said.len() == 1 && said[0].contains("same ids: `a`; rejects/"), "{said:?}");
-    assert_eq!(pairs(&days.output(1)).into_keys().collect::<Vec<_>>(), [("c".to_owned(), "a".to_owned())]);
+    assert_eq!(pairs(&days.path("out1")).into_keys().collect::<Vec<_>>(), [("c".to_owned(), "a".to_owned())]);
 }
 
 #[test]
 fn documents_that_are_known_are_an_error_or_left_out() {
     let documents = corpus(60, 80, 25);
-    let days = Days::new(&[documents[..50].to_vec(), documents[40..].to_vec()]);
-    run(&days.job(0, &[])).unwrap();
-    fails(run(&days.job(1, &[])), Kind::Input, &["`d00040`, `d00041`", "against.same_id"]);
-    assert!(!days.output(1).join("manifest.json").exists());
+    let days = days(&[documents[..50].to_vec(), documents[40..].to_vec()]);
+    run(&job_of_day(&days, 0, &[])).unwrap();
+    fails(run(&job_of_day(&days, 1, &[])), Kind::Input, &["`d00040`, `d00041`", "against.same_id"]);
+    assert!(!days.path("out1").join("manifest.json").exists());
 
     // In another output, since the one above holds what a run left.
     let sets = ["against.same_id=skip", "source.duplicate_ids=reject", &days.against(&["out0"])];
@@ -65,20 +52,20 @@ fn documents_that_are_known_are_an_error_or_left_out() {
 #[test]
 fn an_output_with_another_modulus_is_refused() {
     let documents = corpus(81, 40, 25);
-    let days = Days::new(&[documents[..30].to_vec(), documents[30..].to_vec()]);
-    run(&days.job(0, &["minhash.family=linear"])).unwrap();
-    let job = days.job(1, &["minhash.family=linear", "minhash.modulus=2^32-1"]);
+    let days = days(&[documents[..30].to_vec(), documents[30..].to_vec()]);
+    run(&job_of_day(&days, 0, &["minhash.family=linear"])).unwrap();
+    let job = job_of_day(&days, 1, &["minhash.family=linear", "minhash.modulus=2^32-1"]);
     fails(run(&job), Kind::Job, &["another `minhash.modulus`"]);
 }
 
 #[test]
 fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     let documents = corpus(80, 60, 25);
-    let days = Days::new(&[documents[..30].to_vec(), documents[30..45].to_vec(), documents[45..].to_vec()]);
-    run(&days.job(0, &[])).unwrap();
-    run(&days.job(1, &[])).unwrap();
+    let days = days(&[documents[..30].to_vec(), documents[30..45].to_vec(), documents[45..].to_vec()]);
+    run(&job_of_day(&days, 0, &[])).unwrap();
+    run(&job_of_day(&days, 1, &[])).unwrap();
     let refused = |outputs: &[&str], sets: &[&str], kind: Kind, said: &str| {
-        let mut job = days.scene.job("day2.parquet", "refused", &[sets, &[&days.against(outputs)]].concat());
+        let mut job = days.job("day2.parquet", "refused", &[sets, &[&days.against(outputs)]].concat());
         job.name = "refused".into();
         fails(run(&job), kind, &[said]);
         assert!(!days.path("refused").exists(), "something was written");

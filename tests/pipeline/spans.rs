@@ -21,13 +21,13 @@ pub struct Span {
 /// The spans of an output, sorted by document and place.
 pub fn spans(output: &Path) -> Vec<Span> {
     let table = table(output, "spans");
-    let of = |name: &str| strings(&table, name);
-    let number = |name: &str| of(name).iter().map(|n| n.parse::<usize>().unwrap()).collect::<Vec<_>>();
-    let (ids, passages, kept, kept_ids) = (of("id"), of("passage_id"), of("kept"), of("kept_id"));
-    let (reference_documents, kept_reference) = (number("reference_documents"), of("kept_reference"));
+    let [ids, passages, kept_ids] = ["id", "passage_id", "kept_id"].map(|name| strings(&table, name));
+    let [kept, kept_reference] = ["kept", "kept_reference"].map(|name| bools(&table, name));
+    let number = |name| numbers(&table, name).into_iter().map(|n| n as usize).collect::<Vec<_>>();
     let [char_start, char_end, byte_start, byte_end] =
         ["char_start", "char_end", "byte_start", "byte_end"].map(number);
-    let [words, occurrences, kept_char_start] = ["words", "occurrences", "kept_char_start"].map(number);
+    let [words, occurrences, reference_documents, kept_char_start] =
+        ["words", "occurrences", "reference_documents", "kept_char_start"].map(number);
     let mut spans: Vec<Span> = (0..table.num_rows())
         .map(|row| Span {
             id: ids[row].clone(),
@@ -37,9 +37,9 @@ pub fn spans(output: &Path) -> Vec<Span> {
             occurrences: occurrences[row],
             reference_documents: reference_documents[row],
             passage: passages[row].clone(),
-            kept: kept[row] == "true",
+            kept: kept[row],
             kept_at: (kept_ids[row].clone(), kept_char_start[row]),
-            kept_reference: kept_reference[row] == "true",
+            kept_reference: kept_reference[row],
         })
         .collect();
     spans.sort();
@@ -57,9 +57,8 @@ pub fn without_spans((id, mut text): Document, spans: &[Span]) -> Document {
 /// Documents in the order in which their passages are kept. Represented documents come last.
 pub fn removals_last(documents: &[Document], output: &Path) -> Vec<Document> {
     let clusters = table(output, "clusters");
-    let flags = strings(&clusters, "representative").into_iter().zip(strings(&clusters, "reference"));
-    let gone = strings(&clusters, "id").into_iter().zip(flags);
-    let gone = gone.filter(|(_, (represents, reference))| represents == "false" && reference == "false");
+    let flags = bools(&clusters, "representative").into_iter().zip(bools(&clusters, "reference"));
+    let gone = strings(&clusters, "id").into_iter().zip(flags).filter(|(_, flags)| *flags == (false, false));
     let gone: BTreeSet<String> = gone.map(|(id, _)| id.trim_end_matches(".txt").to_owned()).collect();
     let (gone, stay): (Vec<Document>, Vec<Document>) =
         documents.iter().cloned().partition(|(id, _)| gone.contains(id.trim_end_matches(".txt")));
@@ -269,8 +268,7 @@ fn a_run_that_was_stopped_finds_the_same_passages() {
 
     let passages = "passages = { unit = \"sentence\", min_words = 1 }";
     let reused = output_job_text(scene.path("undisturbed"), scene.path("reused"), passages);
-    std::fs::write(scene.path("job.toml"), reused).unwrap();
-    scene.command(&["run", "job.toml"]).assert().shown(&["passages inside documents"]);
+    scene.run_text(&reused).shown(&["passages inside documents"]);
     let of = |output: &str| ["spans", "passages"].map(|name| table(&scene.path(output), name));
     assert_eq!(of("reused"), of("undisturbed"));
 }
@@ -292,13 +290,9 @@ fn lines_of_long_files_are_found() {
     for (name, text) in &documents {
         std::fs::write(path("in").join(name), text).unwrap();
     }
-    let text = format!(
-        "source = {{ format = \"text\", url = {:?} }}\npassages = {{ unit = \"line\", min_words = 2 }}\n\
-         clusters.keep = [\"id\"]\noutput.url = {:?}\n",
-        path("in").display().to_string(),
-        path("out").display().to_string()
-    );
-    run(&resolve(&text, &[]).unwrap()).unwrap();
+    let text = job_text_of("text", path("in"), path("out")).replace(COLUMNS, "");
+    let sets = ["passages.unit=line", "passages.min_words=2", "clusters.keep=['id']"];
+    run(&resolve(&text, &sets).unwrap()).unwrap();
     let ordered = removals_last(&documents, &path("out"));
     let (found, wanted) = (spans(&path("out")), expected(&ordered, "line", 2));
     assert!(wanted.len() > 10_000, "{}", wanted.len());
@@ -370,13 +364,10 @@ fn every_format_has_the_same_passages() {
     for (number, format) in formats::formats(&documents).into_iter().enumerate() {
         let path = |name: &str| folder.path().join(format!("{name}{number}"));
         format.write(&path("in"));
-        let text = format!(
-            "[source]\n{}[shingle]\nsize = 3\n[passages]\nunit = \"sentence\"\nmin_words = 2\n[clusters]\nkeep = [\"id\"]\n\
-             [output]\nurl = {:?}\n",
-            format.source(&path("in").display().to_string()),
-            path("out").display().to_string()
-        );
-        run(&resolve(&text, &[]).unwrap()).unwrap();
+        let source = format.source(&path("in").display().to_string());
+        let text = format!("[source]\n{source}[output]\nurl = {:?}\n", path("out"));
+        let sets = ["passages.unit=sentence", "passages.min_words=2", "clusters.keep=['id']"];
+        run(&resolve(&text, &[&sets[..], &["shingle.size=3"]].concat()).unwrap()).unwrap();
         let mut found = spans(&path("out"));
         for span in &mut found {
             span.id = span.id.trim_end_matches(".txt").to_owned();

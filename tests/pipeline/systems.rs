@@ -54,7 +54,6 @@ impl Answer {
         pairs.iter().map(scored).collect()
     }
 
-    /// Writes the coefficients as `minhash.coefficients` reads them.
     fn write_coefficients(&self, path: &Path) {
         let lines: String = self.coefficients.iter().map(|(a, b)| format!("{a},{b}\n")).collect();
         std::fs::write(path, lines).unwrap();
@@ -75,7 +74,6 @@ struct Near {
     jaccard: Box<RawValue>,
 }
 
-/// The neighbors of a document as the command ranks them.
 fn neighbors(output: &Path, id: &str) -> Vec<(String, f64, f64)> {
     let asked = ["--id", id, "--top", "10", "--by", "estimate", "--json"];
     let printed = resemblance().arg("neighbors").arg(output).args(asked).assert().shown(&[]);

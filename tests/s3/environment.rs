@@ -48,11 +48,10 @@ const ENVIRONMENT: [(&str, &str); 7] = [
     ("RESEMBLANCE_REQUEST_SECONDS", "1"),
 ];
 
-/// A store with these variables, asked for one object.
-async fn ask(variables: &[(&str, &str)], url: &str) -> Result<(), Error> {
-    let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-    let url: url::Url = url.parse().unwrap();
-    let store = stores::registry_of(variables).get_store(&url)?;
+/// A store with these variables, the last of each name, asked for one object.
+async fn ask(variables: Vec<(&str, &str)>) -> Result<(), Error> {
+    let variables = crate::support::variables(&variables).into_iter().collect();
+    let store = stores::registry_of(variables).get_store(&"s3://bucket".parse().unwrap())?;
     use object_store::ObjectStoreExt;
     store.head(&object_store::path::Path::from("a")).await?;
     Ok(())
@@ -69,10 +68,8 @@ async fn no_variable_makes_a_panic_or_repeats_its_value() {
         UNPRINTABLE.iter().chain(printable).map(move |nasty| (name, *nasty))
     });
     let asked = futures::stream::iter(cases).map(|(name, nasty)| async move {
-        let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
-        variables.insert(name, nasty);
-        let variables: Vec<(&str, &str)> = variables.into_iter().collect();
-        let error = ask(&variables, "s3://bucket").await.expect_err("nobody listens there");
+        let error =
+            ask([&ENVIRONMENT[..], &[(name, nasty)]].concat()).await.expect_err("nobody listens there");
         assert!(!format!("{error:?}").contains("hush"), "{name}: {error:?}");
     });
     let count = asked.buffer_unordered(32).count().await;
@@ -98,12 +95,10 @@ async fn unusable_reference_outputs_are_named() {
         ("AWS_ALLOW_HTTP", "hush"),
         ("AWS_POOL_IDLE_TIMEOUT", "hush"),
     ] {
-        let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
-        variables.remove("AWS_ENDPOINT");
-        variables.remove("AWS_ENDPOINT_URL_S3");
-        variables.insert(name, value);
-        let variables: Vec<(&str, &str)> = variables.into_iter().collect();
-        let error = ask(&variables, "s3://bucket").await.unwrap_err();
+        let mut variables = ENVIRONMENT.to_vec();
+        variables.retain(|(name, _)| !name.starts_with("AWS_ENDPOINT"));
+        variables.push((name, value));
+        let error = ask(variables).await.unwrap_err();
         assert_eq!(error.kind().exit_code(), 2, "{name}: {error:?}");
         let text = format!("{error} {error:?}");
         assert!(text.contains(name) && !text.contains("hush"), "{name}: {text}");

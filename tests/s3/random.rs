@@ -1,9 +1,5 @@
 //! Random faults of a store: the run has the rows of an undisturbed run, or ends with an error of the storage and the
-//! next one continues.
-//!
-//! ```sh
-//! RESEMBLANCE_CASES=100 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --nocapture random_faults
-//! ```
+//! next one continues. `RESEMBLANCE_CASES` is the number of cases, `RESEMBLANCE_SEED` the first seed.
 
 use super::*;
 
@@ -34,24 +30,14 @@ fn schedule(random: &mut Random) -> Vec<(&'static str, usize, Fault)> {
 /// Documents with a column that is carried along.
 fn put_documents(s3: &S3) {
     let (documents, mut random) = (corpus(9, 80, 40), Random(3));
-    let mut noise = || {
-        let letter = |random: u64| {
-            char::from(
-                b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[random as usize % 64],
-            )
-        };
-        (0..CARRIED / 8)
-            .flat_map(|_| random.next().to_le_bytes())
-            .map(|byte| letter(byte.into()))
-            .collect::<String>()
+    const LETTERS: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+    let mut noise = || -> String {
+        let bytes = (0..CARRIED / 8).flat_map(|_| random.next().to_le_bytes());
+        bytes.map(|byte| char::from(LETTERS[usize::from(byte) % 64])).collect()
     };
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
-        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
-        ("noise", Arc::new(StringArray::from_iter_values(documents.iter().map(|_| noise())))),
-    ];
+    let noise: ArrayRef = Arc::new(StringArray::from_iter_values(documents.iter().map(|_| noise())));
     let file = tempfile::NamedTempFile::new().unwrap();
-    write_batch(file.path(), &RecordBatch::try_from_iter(columns).unwrap(), 20);
+    write_columns(file.path(), &documents, vec![("noise", noise)], 20);
     s3.put("in/in.parquet", std::fs::read(file.path()).unwrap());
 }
 

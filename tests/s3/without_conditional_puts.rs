@@ -1,26 +1,9 @@
 //! Two runs at once onto one output of a server that takes no notice of `If-None-Match`.
 
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
-use resemblance::engine::stores;
+use object_store::{ObjectStoreExt, PutMode};
 
+use super::*;
 use crate::support::garage::{BUCKET, Garage};
-use crate::support::needs;
-use crate::support::*;
-
-const DEADLINE: Duration = Duration::from_secs(180);
-
-fn store(garage: &Garage) -> Arc<dyn ObjectStore> {
-    let url: url::Url = format!("s3://{BUCKET}").parse().unwrap();
-    stores::registry_of(garage.env().into_iter().collect()).get_store(&url).unwrap()
-}
-
-fn spawn(garage: &Garage, job: &Path, output: &str, name: &str, folder: &Path) -> Process {
-    let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-    command.env_clear().envs(own).envs(garage.env()).env("NO_COLOR", "1");
-    command.arg("run").arg(job).args(["--set", &format!("output.url={output:?}")]);
-    Process::start(name, &mut command, folder)
-}
 
 /// Every file that the manifest names is there with its size and its rows.
 async fn check(store: &dyn ObjectStore, output: &str, pairs: u64) {
@@ -57,7 +40,7 @@ async fn puts_without_the_condition(store: &dyn ObjectStore) {
 fn two_runs_at_once_lose_no_file() {
     let Some(program) = needs::garage() else { return };
     let garage = Garage::start(&program);
-    let store = store(&garage);
+    let store = store(&garage.env());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(puts_without_the_condition(store.as_ref()));
 
@@ -74,8 +57,10 @@ fn two_runs_at_once_lose_no_file() {
     for round in 0..3 {
         let output = format!("out{round}");
         let url = format!("s3://{BUCKET}/{output}");
-        let both = ["one", "two"]
-            .map(|name| spawn(&garage, &job_file, &url, &format!("{name}{round}"), folder.path()));
+        let both = ["one", "two"].map(|name| {
+            let mut command = started(&garage.env(), &job_file, &url);
+            Process::start(&format!("{name}{round}"), &mut command, folder.path())
+        });
         let mut succeeded = 0;
         for mut run in both {
             let status = run.wait(DEADLINE);

@@ -1,7 +1,5 @@
 //! Outputs in a bucket: parts, manifests, and several runs at once.
 
-use std::process::Child;
-
 use super::*;
 
 #[test]
@@ -56,20 +54,14 @@ fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
     assert!(corpus.check("out").paths().is_disjoint(&first.paths()));
 }
 
-fn spawn(corpus: &Corpus, output: &str) -> Child {
-    let set = format!("output.url={:?}", corpus.s3.url(output));
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-    command.env_clear().envs(environment(&corpus.s3.env())).arg("run").arg(&corpus.job).args(["--set", &set]);
-    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
 #[test]
 fn two_runs_onto_one_output_both_end_well() {
     let corpus = Corpus::new(600, 40);
     for round in 0..3 {
         let output = format!("out{round}");
-        let both = [spawn(&corpus, &output), spawn(&corpus, &output)];
-        for child in both {
+        let mut command = started(&corpus.s3.env(), &corpus.job, &corpus.s3.url(&output));
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        for child in [command.spawn().unwrap(), command.spawn().unwrap()] {
             child.wait_with_output().unwrap().shown(&[]);
         }
         corpus.check(&output);
@@ -107,10 +99,8 @@ fn a_claim_taken_over_by_another_process_is_not_restored() {
     let (s3, claims) = (&corpus.s3, "PUT /data/out/_work/claims/");
     // A task of the run waits here, while the run renews its claim.
     s3.faults.add("PUT /data/out/_work/candidates/", usize::MAX, Fault::Unavailable);
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
-    command.env_clear().envs(environment(&s3.env()));
+    let mut command = started(&s3.env(), &corpus.job, "s3://data/out");
     command.envs([("RESEMBLANCE_RETRY_SECONDS", "100"), ("RESEMBLANCE_LEASE_SECONDS", "2")]);
-    command.args(["run", corpus.job.to_str().unwrap(), "--set", "output.url=\"s3://data/out\""]);
     let mut run = Process::start("run", &mut command, corpus.folder.path());
     let renewed = |times: usize| (s3.faults.requests(claims).len() >= times).then_some(());
     // Asked for, owned and renewed.

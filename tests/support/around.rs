@@ -50,7 +50,6 @@ pub trait Hook: Send + Sync {
         engine
     }
 
-    /// Runs a plan; `engine` is the one that runs them.
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
         call.run_on(engine).await
     }

@@ -221,21 +221,10 @@ impl Cluster {
         tasks
     }
 
-    /// Stops an executor in the midst of a task of a stage, and says which one: its log shows that the task has begun and not that
-    /// it has ended. A signal after that cannot come too late. `wanted` looks at the tasks of the stage that the executor has begun. The
-    /// test ends where the stage ends before.
+    /// Stops an executor in the midst of a task of a stage, and says which one; `None` where the stage ends before. The executor's log shows
+    /// that the task has begun and not that it has ended, so that a signal after that cannot come too late. `wanted` looks at the tasks
+    /// of the stage that the executor has begun.
     pub fn stop_in_a_task(
-        &mut self,
-        stage: &str,
-        driver: &mut Driver,
-        wanted: impl Fn(&[Task]) -> bool,
-    ) -> usize {
-        let place = self.stop_in_a_task_of(stage, driver, wanted);
-        place.unwrap_or_else(|| panic!("{stage} ended before an executor was stopped in one of its tasks"))
-    }
-
-    /// The same; `None` where the stage ends before.
-    pub fn stop_in_a_task_of(
         &mut self,
         stage: &str,
         driver: &mut Driver,
@@ -264,7 +253,7 @@ impl Cluster {
     }
 
     pub fn kill_in_a_task(&mut self, stage: &str, driver: &mut Driver) -> usize {
-        let place = self.stop_in_a_task(stage, driver, |_| true);
+        let place = self.stop_in_a_task(stage, driver, |_| true).expect("a task of the stage");
         self.executor(place).kill();
         place
     }
@@ -274,7 +263,6 @@ impl Cluster {
         serde_json::from_str::<Vec<Value>>(&body).unwrap().len()
     }
 
-    /// Status and body of the scheduler's REST answer.
     pub fn get(&self, path: &str) -> Option<(u16, String)> {
         ask(&self.setup, &self.setup.host, self.port, path)
     }

@@ -14,23 +14,20 @@ pub struct Table {
     pub removed: Vec<String>,
 }
 
+/// The names in a folder, sorted.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// The names in the folder of a table's log, sorted.
 pub fn names(table: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(table.join("_delta_log")).into_iter().flatten();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
+    names_in(&table.join("_delta_log"))
 }
 
 pub fn tables_with_logs(output: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(output).unwrap().map(|entry| entry.unwrap());
-    let mut found: Vec<String> = entries
-        .filter(|entry| entry.path().join("_delta_log").exists())
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
-    found.sort();
-    found
+    names_in(output).into_iter().filter(|table| output.join(table).join("_delta_log").exists()).collect()
 }
 
 impl Table {

@@ -5,7 +5,6 @@ use flate2::write::GzEncoder;
 
 use super::*;
 
-/// A format, the keys that its job needs, and its files.
 pub struct Format {
     pub name: &'static str,
     pub keys: &'static str,
@@ -57,7 +56,6 @@ pub fn formats(documents: &[Document]) -> Vec<Format> {
 }
 
 impl Format {
-    /// The source of these files under `url`.
     pub fn source(&self, url: &str) -> String {
         format!("format = {:?}\nurl = {url:?}\n{}", self.name, self.keys)
     }

@@ -51,14 +51,12 @@ impl Garage {
 
     /// The variables by which the program under test finds the node and may use it.
     pub fn env(&self) -> Vec<(String, String)> {
-        [
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
-            ("AWS_REGION", "garage".to_owned()),
-            ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
-            ("AWS_ALLOW_HTTP", "true".to_owned()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value))
-        .to_vec()
+        variables(&[
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("AWS_REGION", "garage"),
+            ("AWS_ENDPOINT", &format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ALLOW_HTTP", "true"),
+        ])
     }
 }

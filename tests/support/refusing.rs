@@ -13,11 +13,9 @@ use super::*;
 /// The name by which the pool knows the union-find.
 const UNION_FIND: &str = "connected components";
 
-/// A pool that limits the union-find alone.
 #[derive(Debug)]
 pub struct RefusingPool {
     pool: Arc<dyn MemoryPool>,
-    /// Bytes that the union-find may hold.
     room: usize,
     granted: AtomicUsize,
     refused: AtomicUsize,

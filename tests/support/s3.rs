@@ -84,16 +84,14 @@ impl S3 {
 
     /// The variables by which the program under test finds the server and may use it, with little patience.
     pub fn env(&self) -> Vec<(String, String)> {
-        [
+        variables(&[
             ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
             ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
             ("AWS_REGION", "us-east-1"),
             ("AWS_ENDPOINT", &self.endpoint),
             ("AWS_ALLOW_HTTP", "true"),
             ("RESEMBLANCE_RETRY_SECONDS", "5"),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .to_vec()
+        ])
     }
 
     pub fn url(&self, key: &str) -> String {
@@ -197,12 +195,10 @@ impl Faults {
         self.rules.lock().unwrap().clear();
     }
 
-    /// Faults that no request has met yet.
     pub fn left(&self) -> usize {
         self.rules.lock().unwrap().iter().map(|rule| rule.left).sum()
     }
 
-    /// Requests so far that have `part` in them.
     pub fn requests(&self, part: &str) -> Vec<String> {
         self.requests.lock().unwrap().iter().filter(|request| request.contains(part)).cloned().collect()
     }
@@ -426,9 +422,7 @@ fn plain(status: u16, body: String) -> Response<s3s::Body> {
 
 struct Body {
     inner: s3s::Body,
-    /// Bytes until it does.
     left: Option<u64>,
-    /// Whether it only stops then.
     stalls: bool,
 }
 

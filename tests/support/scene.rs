@@ -49,9 +49,22 @@ impl Scene {
         command
     }
 
+    /// Runs a job file with this text.
+    pub fn run_text(&self, text: &str) -> Assert {
+        std::fs::write(self.path("job.toml"), text).unwrap();
+        self.command(&["run", "job.toml"]).assert()
+    }
+
     pub fn job(&self, source: &str, output: &str, sets: &[&str]) -> Job {
         let sets: Vec<&str> = self.sets.iter().map(String::as_str).chain(sets.iter().copied()).collect();
         job(&self.path(source), &self.path(output), &sets)
+    }
+
+    /// A job against these outputs, if there are any.
+    pub fn job_against(&self, source: &str, output: &str, before: &[&str], sets: &[&str]) -> Job {
+        let against = self.against(before);
+        let against = if before.is_empty() { &[][..] } else { &[against.as_str()] };
+        self.job(source, output, &[sets, against].concat())
     }
 
     pub fn run(&self, source: &str, output: &str, sets: &[&str]) -> Outcome {
@@ -71,11 +84,9 @@ impl Scene {
 
     /// The pairs, the clusters and the documents of an output, but not where these were read from.
     pub fn results(&self, output: &str) -> [RecordBatch; 3] {
-        let mut tables = ["pairs", "clusters", "documents"].map(|name| table(&self.path(output), name));
-        for column in ["source", "position", "origin_number"] {
-            tables[2].remove_column(tables[2].schema().index_of(column).unwrap());
-        }
-        tables
+        let [pairs, clusters, documents] =
+            ["pairs", "clusters", "documents"].map(|name| table(&self.path(output), name));
+        [pairs, clusters, without_places(documents)]
     }
 
     /// Applies an output to a folder; returns what is printed.

@@ -25,12 +25,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers all requests with one status.
     pub fn start(status: StatusCode) -> Server {
         Self::answering(move |_| status.into_response())
     }
 
-    /// Answers by the headers of a request.
     pub fn answering(answered: impl Fn(&HeaderMap) -> Response + Clone + Send + Sync + 'static) -> Server {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -1,6 +1,7 @@
 //! Runs whose candidates are joined with their sketches as the test chooses: by what the planner knows about the machine.
 
 use resemblance::error::Result;
+use resemblance::output::manifest::StageTime;
 
 use super::around::run_around;
 use super::*;
@@ -30,12 +31,12 @@ impl Hook for Machine {
     }
 }
 
-/// Runs a job with a planner that sees this machine.
 pub fn run_on(job: &Job, machine: Machine) -> Result<Outcome> {
     run_around(job, OnExisting::Fail, machine).0
 }
 
-/// The join of a stage of a finished run, as its manifest says; `None` if there was no such stage, or it has none.
-pub fn join_of(output: &Path, stage: &str) -> Option<String> {
-    manifest(output).stages.into_iter().find(|taken| taken.name == stage).and_then(|taken| taken.join)
+/// A stage of a finished run, as its manifest says.
+pub fn stage_of(output: &Path, name: &str) -> StageTime {
+    let mut stages = manifest(output).stages.into_iter();
+    stages.find(|stage| stage.name == name).unwrap_or_else(|| panic!("no {name}"))
 }

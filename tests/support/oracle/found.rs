@@ -255,14 +255,13 @@ pub fn check_rejects(output: &Path, name: &str, expected: &[Reject], what: &str)
     let rows = table(output, name);
     let (sources, positions) = (strings(&rows, "source"), numbers(&rows, "position"));
     let (ids, reasons) = (strings(&rows, "id"), strings(&rows, "reason"));
-    let mut found: Vec<Reject> = (0..rows.num_rows())
-        .map(|row| Reject {
-            source: sources[row].clone(),
-            position: positions[row],
-            id: ids[row].clone(),
-            reason: reasons[row].clone(),
-        })
-        .collect();
+    let reject = |row: usize| Reject {
+        source: sources[row].clone(),
+        position: positions[row],
+        id: ids[row].clone(),
+        reason: reasons[row].clone(),
+    };
+    let mut found: Vec<Reject> = (0..rows.num_rows()).map(reject).collect();
     found.sort();
     if name == "rejects" {
         let mut counts = BTreeMap::new();
@@ -303,19 +302,14 @@ pub fn spared(output: &Path) -> BTreeMap<(String, bool), Spared> {
     let lost: Vec<Option<u64>> = lost.map(|lost| lost.map(i64::unsigned_abs)).collect();
     let (of, reasons) = (strings(&rows, "representative"), strings(&rows, "reason"));
     let ids = strings(&rows, "id").into_iter().zip(bools(&rows, "reference"));
-    let found: BTreeMap<_, _> = ids
-        .enumerate()
-        .map(|(row, document)| {
-            let spared = Spared {
-                representative: of[row].clone(),
-                jaccard: jaccard[row],
-                containment: containment[row],
-                reason: reasons[row].clone(),
-                lost: lost[row],
-            };
-            (document, spared)
-        })
-        .collect();
+    let spared = |row: usize| Spared {
+        representative: of[row].clone(),
+        jaccard: jaccard[row],
+        containment: containment[row],
+        reason: reasons[row].clone(),
+        lost: lost[row],
+    };
+    let found: BTreeMap<_, _> = ids.enumerate().map(|(row, document)| (document, spared(row))).collect();
     assert_eq!(found.len(), rows.num_rows(), "a document is there twice");
     found
 }

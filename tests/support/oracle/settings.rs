@@ -22,7 +22,6 @@ pub enum Family {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
     OneRun,
-    /// From a source and a second one.
     TwoSources,
     /// From one source after the other, each against all before, merged in the end.
     Days,
