@@ -126,7 +126,7 @@ fn from_bucket_to_bucket() {
     let (from, expected) = (s3.url("out/"), s3.url("alone/"));
     let columns = &["--columns", "cluster_size"];
     resemblance().envs(s3.env()).args(["apply", &from, "--to", &expected]).args(columns).assert().success();
-    cluster.apply(&from, &s3.url("to/"), columns).succeed(QUIET);
+    cluster.apply(&from, s3.url("to/"), columns).succeed(QUIET);
     assert!(written(&s3.file("to")) == written(&s3.file("alone")));
     assert_eq!(told(&s3.file("to")), told(&s3.file("alone")));
     assert!(removed(&s3.file("to")).len() > 20);
