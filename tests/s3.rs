@@ -60,9 +60,8 @@ fn started(variables: &[(String, String)], job: &FsPath, output: &str) -> Comman
 
 fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&str]) -> Output {
     let output = format!("output.url={output:?}");
-    let mut arguments = vec!["run", job.to_str().unwrap(), "--set", &output, "--json"];
-    arguments.extend(more);
-    command(variables, &arguments)
+    let run = ["run", job.to_str().unwrap(), "--set", &output, "--json"];
+    command(variables, &[&run[..], more].concat())
 }
 
 /// The bucket as the program knows it with these variables.

@@ -17,10 +17,8 @@ fn inside(folder: &Path, path: &Path) -> PathBuf {
 /// The part of a manifest about the files of the source.
 fn told(folder: &Path) -> Value {
     let manifest = std::fs::read(folder.join("_resemblance/manifest.json")).unwrap();
-    let mut manifest: Value = serde_json::from_slice(&manifest).unwrap();
-    let counts = manifest["counts"].take();
-    let passages = manifest["passage_counts"].take();
-    json!({ "counts": counts, "passages": passages, "files": manifest["files"].take() })
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    json!([manifest["counts"], manifest["passage_counts"], manifest["files"]])
 }
 
 /// Ids of the removed documents, each with the id of the document that is kept.

@@ -29,10 +29,6 @@ impl Numbered {
     }
 }
 
-fn print(command: &str, output: &Path, more: &[&str]) -> Value {
-    printed(resemblance().arg(command).arg(output).args(more))
-}
-
 #[test]
 fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     let scene = Numbered::new(corpus(81, 240, 25));
@@ -49,7 +45,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     scene.merge(&["one", "outputs"], "merged").unwrap();
     for name in ["groups", "where", "contained", "outputs", "source", "merged"] {
         let output = scene.path(name);
-        let report = print("report", &output, &["--to", &scene.text("page.html")]);
+        let report = printed(&mut scene.command(&["report", name, "--to", "page.html"]));
         let clusters = table(&output, "clusters");
         let ids: BTreeSet<String> = strings(&clusters, "cluster_id").into_iter().collect();
         let of = |what: &str| report["numbers"][what].as_u64().unwrap() as usize;
@@ -64,7 +60,7 @@ fn every_kind_of_output_has_a_report_with_the_numbers_of_its_tables() {
     let contained = scene.path("contained");
     let (goes, stays) = (removed(&contained).len(), table(&contained, "spared").num_rows());
     assert!(stays > 0);
-    assert_eq!(print("report", &contained, &[])["numbers"]["removed"], goes - stays);
+    assert_eq!(printed(&mut scene.command(&["report", "contained"]))["numbers"]["removed"], goes - stays);
 }
 
 /// Documents with lines of a few words, and some lines repeat.
@@ -113,7 +109,7 @@ fn the_rows_that_are_left_out_are_not_evaluated() {
     scene.write("part.parquet", |row| row % 4 != 2);
     scene.run("all.parquet", "where", &["source.where='number % 4 <> 2'"]);
     scene.run("part.parquet", "part", &[]);
-    let of = |output: &str| print("evaluate", &scene.path(output), &["--sample", "1000"]);
+    let of = |output: &str| printed(&mut scene.command(&["evaluate", output, "--sample", "1000"]));
     let (found, expected) = (of("where"), of("part"));
     assert!(found["recall"]["pairs"]["value"].as_f64().unwrap() > 0.9, "{found}");
     assert_eq!(found["recall"], expected["recall"]);
@@ -166,7 +162,7 @@ fn a_report_of_an_object_store_is_that_of_the_disk() {
     scene.command(&["run", "job.toml", "--set", keep]).envs(server.env()).assert().success();
     let mut report = scene.command(&["report", &server.url("out"), "--json", "--to", "page.html"]);
     let of_store = report.envs(server.env()).assert().json();
-    let of_disk = print("report", &scene.path("out"), &["--to", &scene.text("disk.html")]);
+    let of_disk = printed(&mut scene.command(&["report", "out", "--to", "disk.html"]));
     assert_eq!(of_store["numbers"], of_disk["numbers"]);
     assert!(of_store["numbers"]["pairs"].as_u64().unwrap() > 20);
     assert!(std::fs::read_to_string(scene.path("page.html")).unwrap().contains("</html>"));
@@ -193,7 +189,7 @@ fn a_line_that_is_too_long_is_copied_or_left_out_whole() {
         assert_eq!(kept, expected.collect::<String>(), "{rejects}");
         gone.insert("long".to_owned());
     }
-    let neighbors = |id: &str| resemblance().arg("neighbors").arg(&output).args(["--id", id]).assert();
+    let neighbors = |id: &str| scene.command(&["neighbors", "out", "--id", id]).assert();
     neighbors(&scene.documents[8].0).success();
     neighbors("long").failure();
 }

@@ -72,6 +72,17 @@ impl Lake {
         self.run("in", "union", &[&format!("source.url={urls:?}")]).manifest.counts.pairs
     }
 
+    /// The rows in a folder of the results of these days.
+    fn kept_rows(&self, days: [&str; 3], folder: &str, columns: [&str; 3]) -> Vec<[String; 3]> {
+        let folders = days.map(|day| self.path(&format!("clean/{day}{folder}")));
+        let rows = folders.iter().flat_map(|folder| parquet_rows(folder));
+        rows.flat_map(|batch| {
+            let columns = columns.map(|column| strings(&batch, column));
+            (0..batch.num_rows()).map(move |row| columns.each_ref().map(|column| column[row].clone()))
+        })
+        .collect()
+    }
+
     fn superseded(&self, day: &str) -> Option<u64> {
         manifest(&self.path(day)).counts.superseded_reference_documents
     }
@@ -440,6 +451,15 @@ fn days_of_pages(random: &mut Random) -> Vec<Vec<Document>> {
     documents.chunks(24).map(<[Document]>::to_vec).collect()
 }
 
+/// The windows of five words of a text, or its lines.
+fn parts(text: &str, by_words: bool) -> BTreeSet<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match by_words {
+        true => words.windows(5).map(|window| window.join(" ")).collect(),
+        false => text.lines().map(str::to_owned).collect(),
+    }
+}
+
 /// Every day is made against the results of the days before it. Each line or window of words that is cut out of a document, or goes with
 /// a document that becomes too short, is whole in a document that stays, and so is each document that others are removed for.
 #[test]
@@ -460,27 +480,10 @@ fn nothing_is_lost_over_days_that_cut_and_drop() {
             lake.day(name, documents, &before.iter().map(String::as_str).collect::<Vec<_>>());
             lake.apply(name, &["--passages", "drop", "--min-words", "12"]);
         }
-        let of_days = |folder: &str, columns: [&str; 3]| -> Vec<[String; 3]> {
-            let folders = names.map(|name| lake.path(&format!("clean/{name}{folder}")));
-            let rows = folders.iter().flat_map(|folder| parquet_rows(folder));
-            rows.flat_map(|batch| {
-                let columns = columns.map(|column| strings(&batch, column));
-                (0..batch.num_rows()).map(move |row| columns.each_ref().map(|column| column[row].clone()))
-            })
-            .collect()
-        };
+        let of_days = |folder: &str, columns: [&str; 3]| lake.kept_rows(names, folder, columns);
         let kept = of_days("", ["id", "text", "text"]);
         let ids: BTreeSet<&String> = kept.iter().map(|[id, ..]| id).collect();
-        let parts = |text: &str| -> BTreeSet<String> {
-            match by_words {
-                true => {
-                    let words: Vec<&str> = text.split_whitespace().collect();
-                    words.windows(5).map(|window| window.join(" ")).collect()
-                }
-                false => text.lines().map(str::to_owned).collect(),
-            }
-        };
-        let whole: BTreeSet<String> = kept.iter().flat_map(|[_, text, _]| parts(text)).collect();
+        let whole: BTreeSet<String> = kept.iter().flat_map(|[_, text, _]| parts(text, by_words)).collect();
         let removed = of_days("/_resemblance/removed", ["id", "kept_id", "reason"]);
         let (duplicates, short): (Vec<_>, Vec<_>) =
             removed.into_iter().partition(|[.., reason]| reason == "duplicate");

@@ -57,12 +57,9 @@ fn check_places(out: &Path) {
         file.lines().map(of).collect()
     };
     let words = |text: &str| -> Vec<(String, Range<usize>)> {
-        let mut words = Vec::new();
-        for part in text.split(|c: char| !c.is_ascii_alphabetic()).filter(|part| !part.is_empty()) {
-            let start = part.as_ptr() as usize - text.as_ptr() as usize;
-            words.push((part.to_lowercase(), start..start + part.len()));
-        }
-        words
+        let parts = text.split(|c: char| !c.is_ascii_alphabetic()).filter(|part| !part.is_empty());
+        let start = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+        parts.map(|part| (part.to_lowercase(), start(part)..start(part) + part.len())).collect()
     };
     let questions = lines("jobs/decontaminate/questions.jsonl", &["question", "answer"]);
     let mut wanted = Vec::new();

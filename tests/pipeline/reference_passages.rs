@@ -69,6 +69,25 @@ impl Case {
         self.scene.job(input, output, &[&self.sets_without(&[]), sets].concat())
     }
 
+    /// Documents of three days, and whether one of the last replaces an earlier one. Some are copies of earlier ones, and are removed.
+    fn days(&self, random: &mut Random) -> ([Vec<Document>; 3], bool) {
+        let (one, two) = self.known.split_at(self.known.len() / 2);
+        let [mut one, mut two, mut new] =
+            [(one, "a"), (two, "b"), (&self.new, "c")].map(|(documents, day)| {
+                let named = documents.iter().map(|(id, text)| (format!("{day}-{id}"), text.clone()));
+                named.collect::<Vec<Document>>()
+            });
+        two.push(("b-copy".into(), one[random.below(one.len())].1.clone()));
+        new.push(("c-copy".into(), two[random.below(two.len())].1.clone()));
+        let copied = one[random.below(one.len())].1.clone();
+        one.push(("a-copy".into(), copied));
+        let replaces = random.below(2) == 0;
+        if replaces {
+            new[0].0 = one[0].0.clone();
+        }
+        ([one, two, new], replaces)
+    }
+
     fn expected(&self, documents: &Searched) -> Vec<Span> {
         match self.unit {
             "word" => word_runs::expected_against(documents, self.new_old, self.words, self.gap),
@@ -157,21 +176,7 @@ fn texts_that_earlier_outputs_keep_stay_there() {
     for seed in seeds(12) {
         let case = Case::new(seed);
         let mut random = Random(seed ^ 0xff);
-        let (one, two) = case.known.split_at(case.known.len() / 2);
-        // Copies of documents of the days before, which are removed, and documents that replace others.
-        let renamed = |documents: &[Document], day: &str| -> Vec<Document> {
-            documents.iter().map(|(id, text)| (format!("{day}-{id}"), text.clone())).collect()
-        };
-        let (mut one, mut two) = (renamed(one, "a"), renamed(two, "b"));
-        let mut new = renamed(&case.new, "c");
-        two.push(("b-copy".into(), one[random.below(one.len())].1.clone()));
-        new.push(("c-copy".into(), two[random.below(two.len())].1.clone()));
-        let copied = one[random.below(one.len())].1.clone();
-        one.push(("a-copy".into(), copied));
-        let replaces = random.below(2) == 0;
-        if replaces {
-            new[0].0 = one[0].0.clone();
-        }
+        let ([one, two, new], replaces) = case.days(&mut random);
         case.write("one.parquet", &one);
         case.write("two.parquet", &two);
         case.write("three.parquet", &new);
@@ -186,9 +191,8 @@ fn texts_that_earlier_outputs_keep_stay_there() {
         run(&case.job("three.parquet", "three", &[&all[..], &both].concat())).unwrap();
         // Documents that are too short come after the compared ones, and those that a day removes after all others.
         let sorted = |documents: &[Document], day: &str, are_compared: bool| {
-            let ids = compared(&case.path(day));
-            let is_one = |(id, _): &&Document| ids.contains(id) == are_compared;
-            let mut documents: Vec<Document> = documents.iter().filter(is_one).cloned().collect();
+            let (ids, mut documents) = (compared(&case.path(day)), documents.to_vec());
+            documents.retain(|(id, _)| ids.contains(id) == are_compared);
             documents.sort();
             documents
         };
@@ -285,20 +289,23 @@ fn reference_documents_are_searched_if_they_have_an_id_of_their_own() {
     assert_eq!(strings(&table(&path("out"), "passages"), "groups"), ["1", "1"]);
 }
 
+const HEADER: &str = "home of the shop and all of its pages";
+
+/// Pages with a header; some are nothing else, and some are too short.
+fn pages(name: &str) -> Vec<Document> {
+    let text = |n: usize| match n % 4 {
+        0 => HEADER.to_owned(),
+        1 => format!("short {}", n % 3),
+        _ => format!("{HEADER}\nshort {}\n{}", n % 3, own_words(format!("{name}{n}"), 9)),
+    };
+    (0..40).map(|n| (format!("{name}{n:02}"), text(n))).collect()
+}
+
 /// Documents that are too short, or have only shingles of templates, are searched on each side after the compared documents.
 #[test]
 fn documents_that_are_not_compared_are_searched() {
-    let header = "home of the shop and all of its pages";
-    let side = |name: &str| -> Vec<Document> {
-        let text = |n: usize| match n % 4 {
-            0 => header.to_owned(),
-            1 => format!("short {}", n % 3),
-            _ => format!("{header}\nshort {}\n{}", n % 3, own_words(format!("{name}{n}"), 9)),
-        };
-        (0..40).map(|n| (format!("{name}{n:02}"), text(n))).collect()
-    };
     let is_compared = |document: &Document| document.1.contains("x0");
-    let (new, known) = (side("b"), side("a"));
+    let (new, known) = (pages("b"), pages("a"));
     let in_turn = |documents: &[Document]| -> Vec<Document> {
         let (compared, others): (Vec<Document>, Vec<Document>) =
             documents.iter().cloned().partition(is_compared);
@@ -346,7 +353,7 @@ fn documents_that_are_not_compared_are_searched() {
             let clean = format!("clean {name}");
             scene.apply(name, &clean, &["--passages", "cut"]);
             let texts = strings(&parquet(&scene.path(&clean).join("new.parquet")), "text");
-            let headed = texts.iter().filter(|text| text.contains(header)).count();
+            let headed = texts.iter().filter(|text| text.contains(HEADER)).count();
             assert_eq!((texts.len(), headed), (40, usize::from(against.is_none())), "{unit:?} {name}");
         }
     }

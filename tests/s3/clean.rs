@@ -5,9 +5,7 @@ use resemblance::output::attempt::Attempt;
 use super::*;
 
 fn clean(s3: &S3, output: &str, more: &[&str]) -> (u64, u64) {
-    let mut arguments = vec!["clean", output, "--json"];
-    arguments.extend(more);
-    let record: Value = serde_json::from_str(&command(&s3.env(), &arguments).shown(&[])).unwrap();
+    let record = command(&s3.env(), &[&["clean", output, "--json"], more].concat()).json();
     (record["files"].as_u64().unwrap(), record["bytes"].as_u64().unwrap())
 }
 
