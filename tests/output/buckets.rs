@@ -293,16 +293,10 @@ fn the_other_tables_stay() {
     assert!(in_order(&output).is_empty());
 }
 
-/// What a query reads of an output: the requests for files of the tables, the bytes of the answers, and what it gives. Parts of a file
-/// with at most `gap` bytes between them are one request.
-fn read_for<T>(
-    folder: &Path,
-    output: &str,
-    gap: u64,
-    query: impl AsyncFnOnce(&Finished) -> T,
-) -> (usize, u64, T) {
+/// What a query reads of an output: the requests for files of the tables, the bytes of the answers, and what it gives.
+fn read_for<T>(folder: &Path, output: &str, query: impl AsyncFnOnce(&Finished) -> T) -> (usize, u64, T) {
     block_on(async {
-        let store = Counting::over(LocalFileSystem::new_with_prefix(folder).unwrap(), gap);
+        let store = Counting::over(LocalFileSystem::new_with_prefix(folder).unwrap(), 0);
         let session =
             lookup::session(&EngineSettings { threads: 2, ..EngineSettings::local(1 << 30) }).unwrap();
         let url = url::Url::parse("s3://counted").unwrap();
@@ -335,9 +329,9 @@ fn few_pages_are_read_for_one_document() {
     scene.run("table", &[&sets[..], &[TABLE]].concat());
     let (id, text) = &scene.documents[17_000];
     let (_, plain_bytes, expected) =
-        read_for(scene.folder.path(), "plain", 0, async |finished| of_this_text(finished, text).await);
+        read_for(scene.folder.path(), "plain", async |finished| of_this_text(finished, text).await);
     let (requests, bytes, found) =
-        read_for(scene.folder.path(), "table", 0, async |finished| of_this_text(finished, text).await);
+        read_for(scene.folder.path(), "table", async |finished| of_this_text(finished, text).await);
     assert_eq!(found, expected);
     assert_eq!(found.candidates, 2);
     let of = |output: &str, table: &str| {
@@ -350,6 +344,6 @@ fn few_pages_are_read_for_one_document() {
     // Ids in the order of the source are found in few pages, too.
     let id = Id::Text(id.clone());
     let of_id = async |finished: &Finished| document_sketch(finished, &id, None).await.unwrap();
-    let (_, bytes, stored) = read_for(scene.folder.path(), "table", 0, of_id);
+    let (_, bytes, stored) = read_for(scene.folder.path(), "table", of_id);
     assert!(stored.is_some() && 5 * bytes < of("table", "documents"), "{bytes}");
 }
