@@ -57,9 +57,7 @@ impl Applied {
     }
 
     fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        let path = self.path("in").join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
+        write_file(&self.folder, &format!("in/{name}"), bytes);
     }
 
     /// Runs the job over the source, with these lines in `[source]`, and further sections behind them.

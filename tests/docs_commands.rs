@@ -30,8 +30,7 @@ fn body(n: i64) -> String {
     format!("{} {n}", words.join(" "))
 }
 
-fn reviews(path: &Path, columns: &[&str]) {
-    let numbers = 0..60i64;
+fn reviews(path: &Path, numbers: Range<i64>, columns: &[&str]) {
     let title = |n: i64| format!("Review of product {}", n / 3);
     let all: [(&str, ArrayRef); 4] = [
         ("review_id", Arc::new(Int64Array::from_iter_values(numbers.clone()))),
@@ -94,15 +93,6 @@ fn readme_job() -> String {
     rest.split_once("\n```").unwrap().0.to_owned()
 }
 
-fn later_review(path: &Path, id: i64) {
-    let columns: [(&str, ArrayRef); 3] = [
-        ("review_id", Arc::new(Int64Array::from(vec![id]))),
-        ("title", Arc::new(StringArray::from(vec!["Another product"]))),
-        ("body", Arc::new(StringArray::from(vec![body(id)]))),
-    ];
-    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 20);
-}
-
 fn texts(folder: &Path) {
     let rows = |name: &str, numbers: std::ops::Range<i64>| {
         let rows = numbers.map(|n| format!("{},{}\n", n + 1, body(n)));
@@ -126,18 +116,25 @@ fn texts(folder: &Path) {
     std::fs::write(folder.join("titles.txt"), (1..4).map(|n| body(n) + "\n").collect::<String>()).unwrap();
 }
 
+fn copy_jobs(folder: &Path) {
+    assert!(Command::new("cp").arg("-r").arg(repository("jobs")).arg(folder).status().unwrap().success());
+}
+
 fn prepare(folder: &Path, page: &str) {
     let path = |name: &str| folder.join(name);
-    let copied = Command::new("cp").arg("-r").arg(repository("jobs")).arg(path("jobs")).status().unwrap();
-    assert!(copied.success());
+    copy_jobs(folder);
     for day in ["data/day=2026-11-19", "data/day=2026-11-20", "data/day=2026-11-21", "data/reviews"] {
         std::fs::create_dir_all(path(day)).unwrap();
     }
-    reviews(&path("reviews.parquet"), &["review_id", "body", "lang"]);
-    reviews(&path("data/reviews/part-0.parquet"), &["review_id", "title", "body"]);
-    reviews(&path("data/day=2026-11-19/part-0.parquet"), &["review_id", "title", "body"]);
-    later_review(&path("data/day=2026-11-20/part-0.parquet"), 1000);
-    later_review(&path("data/day=2026-11-21/part-0.parquet"), 2000);
+    reviews(&path("reviews.parquet"), 0..60, &["review_id", "body", "lang"]);
+    for (folder, numbers) in [
+        ("reviews", 0..60),
+        ("day=2026-11-19", 0..60),
+        ("day=2026-11-20", 1000..1001),
+        ("day=2026-11-21", 2000..2001),
+    ] {
+        reviews(&path(&format!("data/{folder}/part-0.parquet")), numbers, &["review_id", "title", "body"]);
+    }
     texts(folder);
     // The table `spared`, which the page of apply queries, is written if documents must be contained.
     let contained = if page == "docs/apply.md" { "\n[clusters]\ncontained = 0.98\n" } else { "" };
@@ -207,9 +204,7 @@ fn the_commands_of_each_page_run_in_their_order() {
 fn the_commands_of_each_walk_print_what_the_page_shows() {
     for page in WALKS {
         let folder = tempdir().unwrap();
-        let copied =
-            Command::new("cp").arg("-r").arg(repository("jobs")).arg(folder.path()).status().unwrap();
-        assert!(copied.success());
+        copy_jobs(folder.path());
         let compared = run_page(page, folder.path());
         assert!(compared >= 1, "{page}: {compared}");
         let lines = std::fs::read_to_string(repository(page)).unwrap().lines().count();

@@ -103,8 +103,7 @@ fn a_log_that_something_follows_is_not_begun_anew() {
             manifest["fingerprint"], manifest["output"]
         );
         std::fs::remove_file(applied.path("to/_resemblance/manifest.json")).unwrap();
-        std::fs::create_dir(applied.path("to/_resemblance/_work")).unwrap();
-        std::fs::write(applied.path("to/_resemblance/_work/apply.json"), begun).unwrap();
+        write_file(&applied.folder, "to/_resemblance/_work/apply.json", begun);
     };
     half();
     applied.apply("to", &delta);

@@ -55,8 +55,7 @@ fn a_killed_apply_resumes() {
     }
     assert_eq!(printed["already_finished"], false);
     // The state after a kill between the manifest and the end.
-    std::fs::create_dir(applied.path("to/_resemblance/_work")).unwrap();
-    std::fs::write(applied.path("to/_resemblance/_work/apply.json"), begun).unwrap();
+    write_file(&applied.folder, "to/_resemblance/_work/apply.json", begun);
     assert_eq!(applied.apply("to", &[])["already_finished"], true);
     assert!(!applied.path("to/_resemblance/_work").exists());
 }

@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_folder_that_is_not_empty_or_overlaps_is_refused() {
     let applied = Applied::of_rows(&corpus(16, 80, 15));
-    std::fs::create_dir(applied.path("full")).unwrap();
-    std::fs::write(applied.path("full/notes.txt"), "somebody's").unwrap();
+    write_file(&applied.folder, "full/notes.txt", "somebody's");
     for (to, said) in [
         ("full", "it holds notes.txt"),
         ("in/deeper", "lies in the source"),

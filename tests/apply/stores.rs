@@ -14,8 +14,7 @@ fn apply_resumes_after_a_bucket_refused_a_file_and_replaces_no_file_of_somebody_
         s3.put(&format!("in/{name}.csv"), format!("id,text\n{lines}"));
     }
     let folder = tempdir().unwrap();
-    let job = folder.path().join("job.toml");
-    std::fs::write(&job, job_text_of("csv", s3.url("in/"), s3.url("out/"))).unwrap();
+    let job = write_file(&folder, "job.toml", job_text_of("csv", s3.url("in/"), s3.url("out/")));
     resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
     let (from, to) = (s3.url("out"), s3.url("to"));
     let apply = || resemblance().envs(s3.env()).args(["apply", &from, "--to", &to]).assert();

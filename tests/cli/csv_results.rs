@@ -4,7 +4,8 @@ use super::kinds_of_files::{latin_1, marked_utf_16};
 use crate::support::*;
 
 /// Texts that a spreadsheet would take for formulas, and a text that is longer than a page.
-fn output(folder: &Path) -> (PathBuf, Vec<Document>) {
+fn output() -> (TempDir, PathBuf, Vec<Document>) {
+    let folder = tempdir().unwrap();
     let long: String = (0..6_000).map(|at| format!("word{at} ")).collect();
     let documents: Vec<Document> = [
         ("a", "=one two three, four \"five\" six"),
@@ -14,10 +15,10 @@ fn output(folder: &Path) -> (PathBuf, Vec<Document>) {
     ]
     .map(|(id, text)| (id.to_owned(), text.to_owned()))
     .to_vec();
-    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
     write_parquet(&source, &documents, 10);
     run(&job(&source, &output, &[])).unwrap();
-    (output, documents)
+    (folder, output, documents)
 }
 
 fn printed(arguments: &[&str], output: &Path) -> String {
@@ -26,8 +27,7 @@ fn printed(arguments: &[&str], output: &Path) -> String {
 
 #[test]
 fn sql_prints_every_value_whole() {
-    let folder = tempdir().unwrap();
-    let (out, documents) = output(folder.path());
+    let (_folder, out, documents) = output();
     let query = "SELECT id_a, id_b, jaccard FROM pairs ORDER BY id_a";
     let rows = csv_records(&printed(&["sql", query, "--csv"], &out));
     assert_eq!(rows, [["id_a", "id_b", "jaccard"], ["a", "b", "1.0"], ["c", "d", "1.0"]]);
@@ -43,8 +43,7 @@ fn sql_prints_every_value_whole() {
 
 #[test]
 fn show_prints_pairs_and_clusters_with_their_texts() {
-    let folder = tempdir().unwrap();
-    let (out, documents) = output(folder.path());
+    let (_folder, out, documents) = output();
     let rows = csv_records(&printed(&["show", "--csv"], &out));
     let header = ["id_a", "id_b", "jaccard", "containment_a", "containment_b", "text_a", "text_b"];
     assert_eq!(rows[0], header);
@@ -65,8 +64,7 @@ fn show_prints_pairs_and_clusters_with_their_texts() {
 
 #[test]
 fn show_full_has_long_texts_whole() {
-    let folder = tempdir().unwrap();
-    let (out, _) = output(folder.path());
+    let (_folder, out, _) = output();
     let cut = printed(&["show", "--id", "c"], &out);
     assert!(cut.contains("left out") && !cut.contains("word5999"), "{}", cut.len());
     let full = printed(&["show", "--id", "c", "--full"], &out);
@@ -139,8 +137,7 @@ fn sheets_of_an_output_follow_its_source() {
 
 #[test]
 fn a_sheet_is_a_new_file() {
-    let folder = tempdir().unwrap();
-    let (out, _) = output(folder.path());
+    let (folder, out, _) = output();
     let sheet = folder.path().join("rows.csv");
     let written = printed(&["sql", "SELECT 1 AS n", &format!("--excel={}", sheet.display())], &out);
     assert!(written.starts_with("1 row in ") && written.contains("rows.csv"), "{written}");
@@ -163,8 +160,7 @@ fn part_of_workbook(path: &Path, part: &str) -> String {
 #[cfg(feature = "xlsx")]
 #[test]
 fn a_workbook_has_texts_and_numbers() {
-    let folder = tempdir().unwrap();
-    let (out, _) = output(folder.path());
+    let (folder, out, _) = output();
     let file = folder.path().join("rows.XLSX");
     let query = "SELECT '=1+1' AS text, 0.5 AS share, 7 AS n, 12345678901234567 AS id, NULL AS nothing, \
                  repeat('é', 40000) AS long UNION ALL SELECT '007', -1, 0, 1, NULL, ''";

@@ -4,20 +4,16 @@ use crate::support::*;
 
 const TEXT: &str = "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills.";
 
-fn write(folder: &Path, name: &str, text: &str) {
-    std::fs::write(folder.join(name), text).unwrap();
-}
-
 /// Three files that are all similar, the first two most.
 fn files() -> TempDir {
     let folder = tempdir().unwrap();
-    write(folder.path(), "one.txt", TEXT);
-    write(folder.path(), "two.txt", &TEXT.replace("fox", "cat"));
-    write(folder.path(), "three.txt", &TEXT.replace("fox", "cat").replace("lazy", "industrious"));
+    write_file(&folder, "one.txt", TEXT);
+    write_file(&folder, "two.txt", TEXT.replace("fox", "cat"));
+    write_file(&folder, "three.txt", TEXT.replace("fox", "cat").replace("lazy", "industrious"));
     folder
 }
 
-fn find(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+pub(super) fn find(folder: &Path, arguments: &[&str]) -> Assert {
     resemblance().arg("find").arg(folder).args(["-t", "0.2", "--all"]).args(arguments).assert()
 }
 
@@ -51,7 +47,7 @@ fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
 fn short_texts_are_counted_and_results_of_dedup_are_read_without_a_warning() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
-    write(folder.path(), "in.csv", "id,text\n1,red\n2,red\n3,a longer text than a shingle is\n");
+    write_file(&folder, "in.csv", "id,text\n1,red\n2,red\n3,a longer text than a shingle is\n");
     let call = |arguments: &[&str]| resemblance().args(arguments).assert().success();
     let whole = "2 texts have 5 words or fewer: texts of fewer match only equal ones";
     call(&["find", &at("in.csv"), "--text", "text"]).shown(&[whole]);
@@ -77,8 +73,8 @@ fn show_limits_the_number_of_pairs() {
 fn long_texts_are_cut() {
     let folder = tempdir().unwrap();
     let long: Vec<String> = (0..3_000).map(|i| format!("word{i}")).collect();
-    write(folder.path(), "one.txt", &long.join(" "));
-    write(folder.path(), "two.txt", &long.join("\n"));
+    write_file(&folder, "one.txt", long.join(" "));
+    write_file(&folder, "two.txt", long.join("\n"));
     let text = find(folder.path(), &["--show"]).shown(&[]);
     let found = text.lines().filter(|line| line.contains(" | word") || line.contains(" | [1: word")).count();
     assert_eq!(found, 198);
@@ -120,11 +116,10 @@ fn wrong_arguments_say_what_is_allowed() {
 fn files_of_the_same_name_are_told_apart_by_the_ends_of_their_paths() {
     let folder = tempdir().unwrap();
     let long = format!("{0}/{0}", "a long name of a folder".repeat(3));
-    for name in ["one", "two"] {
-        std::fs::create_dir_all(folder.path().join(&long).join(name)).unwrap();
-        write(&folder.path().join(&long).join(name), "text.txt", TEXT);
-    }
-    let paths = ["one", "two"].map(|name| folder.path().join(&long).join(name));
+    let paths = ["one", "two"].map(|name| {
+        let file = write_file(&folder, &format!("{long}/{name}/text.txt"), TEXT);
+        file.parent().unwrap().to_owned()
+    });
     let shown = resemblance().arg("find").args(&paths).assert().shown(&["1 pair"]);
     assert!(shown.contains("| one/text.txt | two/text.txt |"), "{shown}");
 }

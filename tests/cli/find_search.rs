@@ -104,15 +104,12 @@ fn top_prints_the_most_similar_pairs_and_counts_all() {
 fn rejects_are_written_with_their_reasons() {
     let folder = tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    std::fs::create_dir(at("in")).unwrap();
     let text = "a longer text that has more words than a shingle needs";
     let rows = format!("{{\"id\":\"a\",\"text\":\"{text}\"}}\n")
         + "{\"id\":\"b\",\"text\":\"\"}\n{\"id\":\"c\"}\n[1]\n"
         + &format!("{{\"id\":\"e\",\"text\":\"{text}\"}}\n");
-    std::fs::write(at("in/a.jsonl"), rows).unwrap();
-    std::fs::write(at("in/README.md"), "about").unwrap();
-    let file = at("in/a.jsonl").canonicalize().unwrap().display().to_string();
-    let readme = at("in/README.md").canonicalize().unwrap().display().to_string();
+    let [file, readme] = [("in/a.jsonl", rows.as_str()), ("in/README.md", "about")]
+        .map(|(name, text)| write_file(&folder, name, text).canonicalize().unwrap().display().to_string());
     let expected: [[&str; 4]; 4] = [
         [&readme, "", "", "left_out"],
         [&file, "1", "b", "empty_text"],

@@ -77,8 +77,7 @@ fn a_folder_of_sgml_files_is_read_as_stories() {
     by_title.warned(&["text column title,body, id column newid"]);
     call(&["find", "--where", "title = '0'", "-t", "0.3"], &data).shown(&["1 pair", "among 2 documents"]);
     let job = call(&["init", "-o", "-"], &data).shown(&["format = \"reuters\"", "id = \"oldid\""]);
-    let path = folder.path().join("my.toml");
-    std::fs::write(&path, job).unwrap();
+    let path = write_file(&folder, "my.toml", job);
     resemblance().current_dir(folder.path()).arg("check").arg(&path).assert().success();
     let clean = folder.path().join("clean");
     call(&["dedup", "-t", "0.9", "--to", clean.to_str().unwrap()], &data).shown(&["3 removed"]);

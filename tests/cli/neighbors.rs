@@ -182,22 +182,22 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
 }
 
 /// A corpus with a document that is like no other and one that is too short; the output.
-fn small_output(folder: &Path) -> PathBuf {
+fn small_output() -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
     let mut documents = corpus(13, 30, 40);
     documents[29].1 = documents[28].1.clone();
     let lonely: Vec<String> = (0..30).map(|i| format!("l{i}")).collect();
     documents.push(("lonely".into(), lonely.join(" ")));
     documents.push(("short".into(), "two words".into()));
-    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
     write_parquet(&source, &documents, 50);
     run(&job(&source, &output, &[])).unwrap();
-    output
+    (folder, output)
 }
 
 #[test]
 fn the_command_prints_a_table_or_json() {
-    let folder = tempdir().unwrap();
-    let out = small_output(folder.path());
+    let (folder, out) = small_output();
     let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     ask(&["--id", "d00029", "--top", "1"]).shown(&["| estimate", "1.000000", "a is d00029"]);
     let json = ask(&["--id", "d00029", "--top", "1000", "--by", "jaccard", "--json"]).success();
@@ -208,8 +208,7 @@ fn the_command_prints_a_table_or_json() {
     json.warned(&["1000 were asked for"]);
 
     let text = &corpus(13, 30, 40)[3].1;
-    let file = folder.path().join("text.txt");
-    std::fs::write(&file, text).unwrap();
+    let file = write_file(&folder, "text.txt", text);
     let by_file = ask(&["--text", file.to_str().unwrap(), "--json", "--top", "40"]).success();
     let piped = ["--text", "-", "--json", "--top", "40"];
     let by_pipe = program!["neighbors", &out].args(piped).write_stdin(text.as_str()).assert().success();
@@ -220,8 +219,7 @@ fn the_command_prints_a_table_or_json() {
 
 #[test]
 fn missing_documents_and_texts_are_reported() {
-    let folder = tempdir().unwrap();
-    let out = small_output(folder.path());
+    let (folder, out) = small_output();
     let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     ask(&["--id", "lonely"]).shown(&["no other document shares a bucket with lonely"]);
     ask(&["--id", "lonely", "--json"]).stdout("").warned(&["no other document"]);
@@ -250,8 +248,7 @@ fn missing_documents_and_texts_are_reported() {
 
 #[test]
 fn outputs_of_another_version_or_without_signatures_are_to_be_made_again() {
-    let folder = tempdir().unwrap();
-    let out = small_output(folder.path());
+    let (folder, out) = small_output();
     let path = out.join("manifest.json");
     let mut record: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     record["job"]["shingle"].as_object_mut().unwrap().remove("words");
@@ -266,8 +263,7 @@ fn outputs_of_another_version_or_without_signatures_are_to_be_made_again() {
 /// Shingles that the output does not keep come from the source, while it is what it was.
 #[test]
 fn without_the_source_there_are_estimates_alone() {
-    let folder = tempdir().unwrap();
-    let out = small_output(folder.path());
+    let (folder, out) = small_output();
     let ask = |arguments: &[&str]| program!["neighbors", &out].args(arguments).assert();
     let columns = |json: String| -> Vec<(Value, Value)> {
         let lines = json.lines().map(serde_json::from_str);

@@ -1,5 +1,6 @@
 //! `show --html` and `find --html`: pages of pairs.
 
+use super::find::find;
 use crate::support::*;
 
 /// Two essays: the second has a paragraph of the first twice, and two more of its paragraphs in another order.
@@ -13,13 +14,9 @@ fn essays() -> TempDir {
         ("note.txt", paragraph("note")),
     ];
     for (name, text) in texts {
-        std::fs::write(folder.path().join(name), text).unwrap();
+        write_file(&folder, name, text);
     }
     folder
-}
-
-fn find(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
-    program!["find", folder, "-t", "0.2", "--all"].args(arguments).assert()
 }
 
 #[test]
@@ -31,10 +28,8 @@ fn a_page_says_what_is_in_what_and_numbers_moved_and_copied_passages() {
     let html = std::fs::read_to_string(&page).unwrap();
     // A paragraph of 12 words has 8 shingles, and 4 more are at each border: 32 in essay 1, and 48 different ones in essay 2. They share the
     // shingles of three paragraphs and of one border, which are 28.
-    let shares =
-        |a: &str, b: &str, percent: &str| format!("{percent} of <bdi>{a}</bdi> is in <bdi>{b}</bdi>.");
-    for sentence in [shares("essay-1.txt", "essay-2.md", "88 %"), shares("essay-2.md", "essay-1.txt", "58 %")]
-    {
+    for (a, b, percent) in [("essay-1.txt", "essay-2.md", "88 %"), ("essay-2.md", "essay-1.txt", "58 %")] {
+        let sentence = format!("{percent} of <bdi>{a}</bdi> is in <bdi>{b}</bdi>.");
         assert!(html.contains(&sentence), "{sentence} in {html}");
     }
     let marks = |side: &str| -> Vec<(String, String)> {
@@ -60,9 +55,8 @@ fn a_page_says_what_is_in_what_and_numbers_moved_and_copied_passages() {
 #[test]
 fn a_page_of_a_folder_has_its_name_and_the_measure_of_the_pairs() {
     let folder = essays();
-    std::fs::write(folder.path().join("part.txt"), (0..12).map(|n| format!("one{n} ")).collect::<String>())
-        .unwrap();
-    std::fs::write(folder.path().join("other.pdf"), "%PDF-1.7").unwrap();
+    write_file(&folder, "part.txt", (0..12).map(|n| format!("one{n} ")).collect::<String>());
+    write_file(&folder, "other.pdf", "%PDF-1.7");
     let outside = tempdir().unwrap();
     let page = outside.path().join("pairs.html");
     let html = page.display().to_string();
@@ -103,11 +97,9 @@ fn show_writes_the_same_page_and_says_how_many_pairs_it_has() {
     let lonely = documents.iter().find(|(id, _)| pairs(&path("out")).keys().all(|(a, b)| a != id && b != id));
     let (_, html) = show(&["--id", &lonely.unwrap().0]);
     assert!(html.contains("0 of 0 pairs.") && !html.contains("<article"), "{html}");
-    let refused = |arguments: &[&str], hint: &str| {
-        program!["show", path("out")].args(arguments).assert().refused(2, &[hint]);
-    };
     for other in [&["--json"][..], &["--csv"], &["--excel"], &["--passage", "0"]] {
-        refused(&[other, &["--html", "other.html"]].concat(), "cannot be used with");
+        let both = program!["show", path("out"), "--html", "other.html"].args(other).assert();
+        both.refused(2, &["cannot be used with"]);
     }
 }
 
@@ -115,9 +107,7 @@ fn show_writes_the_same_page_and_says_how_many_pairs_it_has() {
 fn long_texts_are_cut_on_a_page_unless_they_are_asked_for() {
     let path = paths();
     let long = (0..20_000).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
-    let documents: Vec<Document> = [("a", format!("{long} end")), ("b", format!("{long} last"))]
-        .map(|(id, text)| (id.into(), text))
-        .into();
+    let documents = [("a".to_owned(), format!("{long} end")), ("b".to_owned(), format!("{long} last"))];
     write_parquet(&path("in.parquet"), &documents, 7);
     run(&job(&path("in.parquet"), &path("out"), &[])).unwrap();
     let html = |arguments: &[&str]| {
@@ -125,23 +115,19 @@ fn long_texts_are_cut_on_a_page_unless_they_are_asked_for() {
         program!["show", path("out")].args(arguments).arg("--html").arg(&page).assert().success();
         std::fs::read_to_string(page).unwrap()
     };
-    let characters = print_count(long.len() + 4);
+    let length = long.len() + 4;
+    let characters = format!("{},{:03}", length / 1_000, length % 1_000);
     let cut = html(&[]);
     assert!(cut.contains(&format!("Cut here: 100,000 of {characters} characters are shown.")));
     let whole = html(&["--full"]);
     assert!(!whole.contains("Cut here") && whole.contains("</mark> end</div>"));
 }
 
-fn print_count(n: usize) -> String {
-    format!("{},{:03}", n / 1_000, n % 1_000)
-}
-
 #[test]
 fn a_file_of_somebody_else_is_never_replaced() {
     let folder = essays();
     let outside = tempdir().unwrap();
-    let other = outside.path().join("mine.html");
-    std::fs::write(&other, "<!DOCTYPE html><p>mine").unwrap();
+    let other = write_file(&outside, "mine.html", "<!DOCTYPE html><p>mine");
     let html = other.display().to_string();
     find(folder.path(), &["--html", &html]).refused(2, &["--html", "is not a page of pairs"]);
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "<!DOCTYPE html><p>mine");
@@ -181,9 +167,7 @@ fn hostile_texts_do_nothing_on_a_page() {
     assert!(browser.requests().iter().all(|url| *url == own), "{:?}", browser.requests());
     assert_eq!(browser.value("document.querySelectorAll('article img, article script').length"), 0);
     assert_eq!(browser.value("document.querySelectorAll('mark').length >= 2"), true);
-    browser.call(
-        "Emulation.setDeviceMetricsOverride",
-        json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": true}),
-    );
+    let size = json!({"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": true});
+    browser.call("Emulation.setDeviceMetricsOverride", size);
     assert_eq!(browser.value("document.documentElement.scrollWidth"), 420);
 }

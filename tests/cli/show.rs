@@ -23,12 +23,13 @@ fn ids(line: &Value) -> (String, String) {
 }
 
 /// A finished output of 60 documents, some of them copies and some changed copies, and the documents.
-fn output(folder: &Path) -> (PathBuf, Vec<Document>) {
+fn output() -> (TempDir, PathBuf, Vec<Document>) {
+    let folder = tempdir().unwrap();
     let documents = corpus(17, 60, 40);
-    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
     write_parquet(&source, &documents, 7);
     run(&job(&source, &output, &["score.threshold=0.3"])).unwrap();
-    (output, documents)
+    (folder, output, documents)
 }
 
 /// The words of a text that a place tells, lowercase.
@@ -114,15 +115,13 @@ fn incomplete_passages_are_reported() {
         assert!(end < text(&line, "text_a").len(), "{first} {second}");
     }
     show(&output, &["--top", "1"]).shown(&["marked only in the first 100,000 words of each text"]);
-    let folder = tempdir().unwrap();
-    let (short, _) = crate::cli::show::output(folder.path());
+    let (_folder, short, _) = crate::cli::show::output();
     assert!(lines(&short, &["--top", "99"]).iter().all(|line| line["passages_complete"] == true));
 }
 
 #[test]
 fn the_most_and_the_least_similar_come_first() {
-    let folder = tempdir().unwrap();
-    let (output, _) = output(folder.path());
+    let (_folder, output, _) = output();
     let mut sorted: Vec<_> = pairs(&output).into_iter().collect();
     sorted.sort_by(|(a, one), (b, other)| other.total_cmp(one).then_with(|| a.cmp(b)));
     let first = |found: &[Value]| found.iter().map(ids).collect::<Vec<_>>();
@@ -142,8 +141,7 @@ fn the_most_and_the_least_similar_come_first() {
 
 #[test]
 fn random_pairs_are_the_same_for_a_seed_and_any_for_another() {
-    let folder = tempdir().unwrap();
-    let (output, _) = output(folder.path());
+    let (_folder, output, _) = output();
     let all: BTreeSet<_> = pairs(&output).into_keys().collect();
     let drawn = |arguments: &[&str]| {
         let found = lines(&output, &[&["--pairs", "random"], arguments].concat());
@@ -166,8 +164,7 @@ fn random_pairs_are_the_same_for_a_seed_and_any_for_another() {
 
 #[test]
 fn a_cluster_is_shown_beside_its_representative() {
-    let folder = tempdir().unwrap();
-    let (output, documents) = output(folder.path());
+    let (_folder, output, documents) = output();
     let clusters = table(&output, "clusters");
     let (members, of) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
     let mut by_cluster: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -228,8 +225,7 @@ fn ids_that_are_numbers_stay_numbers() {
 
 #[test]
 fn missing_pairs_and_clusters_are_reported() {
-    let folder = tempdir().unwrap();
-    let (output, documents) = output(folder.path());
+    let (folder, output, documents) = output();
     let in_pairs: BTreeSet<String> = pairs(&output).into_keys().flat_map(|(a, b)| [a, b]).collect();
     let lonely = &documents.iter().find(|document| !in_pairs.contains(&document.0)).unwrap().0;
     show(&output, &["--id", lonely]).success().stdout(format!("{lonely} is in no pair\n"));
@@ -245,12 +241,10 @@ fn missing_pairs_and_clusters_are_reported() {
 
 #[test]
 fn neighbors_are_shown_beside_the_document() {
-    let folder = tempdir().unwrap();
-    let (output, documents) = output(folder.path());
+    let (folder, output, documents) = output();
     let (id, _) = pairs(&output).into_keys().next().unwrap();
     let written = &documents.iter().find(|document| document.0 == id).unwrap().1;
-    let file = folder.path().join("some.txt");
-    std::fs::write(&file, written).unwrap();
+    let file = write_file(&folder, "some.txt", written);
     let ask = |arguments: &[&str]| {
         let found = resemblance().arg("neighbors").arg(&output).args(arguments).args(["--show"]).assert();
         found.shown(&[])

@@ -2,11 +2,12 @@
 
 use crate::support::*;
 
-fn finished(folder: &Path) -> PathBuf {
-    write_parquet(&folder.join("in.parquet"), &corpus(1, 30, 30), 100);
-    let out = folder.join("out");
-    run(&job(&folder.join("in.parquet"), &out, &[])).unwrap();
-    out
+fn finished() -> (TempDir, PathBuf) {
+    let folder = tempdir().unwrap();
+    let (input, out) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&input, &corpus(1, 30, 30), 100);
+    run(&job(&input, &out, &[])).unwrap();
+    (folder, out)
 }
 
 fn sql(out: &Path) -> assert_cmd::Command {
@@ -15,8 +16,7 @@ fn sql(out: &Path) -> assert_cmd::Command {
 
 #[test]
 fn a_query_reads_the_tables_and_does_nothing_else() {
-    let folder = tempdir().unwrap();
-    let out = finished(folder.path());
+    let (folder, out) = finished();
     let there = files(folder.path());
     let (input, copy) = (folder.path().join("in.parquet"), folder.path().join("copy.parquet"));
     let (input, copy) = (input.to_str().unwrap(), copy.to_str().unwrap());
@@ -50,8 +50,7 @@ fn a_query_reads_the_tables_and_does_nothing_else() {
 
 #[test]
 fn a_flag_allows_writes() {
-    let folder = tempdir().unwrap();
-    let out = finished(folder.path());
+    let (folder, out) = finished();
     let copy = folder.path().join("copy.parquet");
     let queries = format!(
         "COPY (SELECT id FROM documents) TO '{0}';\n\
@@ -66,8 +65,7 @@ fn a_flag_allows_writes() {
 
 #[test]
 fn queries_from_a_pipe_end_at_the_first_that_fails() {
-    let folder = tempdir().unwrap();
-    let out = finished(folder.path());
+    let (_folder, out) = finished();
     let piped = |queries: &'static str| sql(&out).arg("--json").write_stdin(queries).assert();
     let ended = piped("SELECT 1 AS first;\nSELECT nonsense\nFROM pairs;\nSELECT 3 AS third;\n");
     ended.stdout("{\"first\":1}\n").refused(2, &["nonsense"]);

@@ -1,19 +1,15 @@
 //! `resemblance compare` against plain computation, and as a user calls it.
 
+use resemblance::error::Result;
 use resemblance::lab::compare::{ComparedMethod, Comparison, compare};
 
 use crate::support::*;
 
-fn compared(job: &Job, documents: &[usize], repeat: usize) -> resemblance::error::Result<Comparison> {
+fn compared(job: &Job, documents: &[usize], repeat: usize) -> Result<Comparison> {
     compared_under(job, documents, repeat, &RunControl::detached())
 }
 
-fn compared_under(
-    job: &Job,
-    documents: &[usize],
-    repeat: usize,
-    control: &RunControl,
-) -> resemblance::error::Result<Comparison> {
+fn compared_under(job: &Job, documents: &[usize], repeat: usize, control: &RunControl) -> Result<Comparison> {
     block_on(async {
         let session = session::session(&job.engine)?;
         compare(&session, job, documents, repeat, control).await

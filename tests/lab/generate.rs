@@ -108,17 +108,19 @@ fn wrong_arguments_are_named_and_write_nothing() {
         assert.stdout("").refused(2, &[*said]);
         assert!(!out.exists(), "{arguments:?}");
     }
-    let refused =
-        |out: &str, more: &[&str]| program!["generate", out, "--documents", "10"].args(more).assert().code(2);
     std::fs::create_dir(path("folder")).unwrap();
-    let (folder_there, text) = (path("folder"), path("notes.txt"));
-    std::fs::write(&text, "mine").unwrap();
+    std::fs::write(path("notes.txt"), "mine").unwrap();
     std::fs::write(path("folder/part-00000.parquet"), "theirs").unwrap();
-    refused(&folder_there, &[]).refused(2, &["there already"]);
-    refused(&text, &["--overwrite"]).refused(2, &["is a file"]);
-    refused(&path("a.parquet"), &["--overwrite", "--truth", &folder_there]).refused(2, &["is a folder"]);
+    for (out, more, said) in [
+        ("folder", &[][..], "there already"),
+        ("notes.txt", &["--overwrite"], "is a file"),
+        ("a.parquet", &["--overwrite", "--truth", &path("folder")], "is a folder"),
+        ("there.parquet", &[], "there already"),
+        ("one.parquet", &["--files", "2"], "files is 2"),
+    ] {
+        let refused = program!["generate", path(out), "--documents", "10"].args(more).assert();
+        refused.refused(2, &[said]);
+    }
     assert!(!Path::new(&path("a.parquet")).exists());
     assert_eq!(std::fs::read_to_string(path("folder/part-00000.parquet")).unwrap(), "theirs");
-    refused(&there, &[]).refused(2, &["there already"]);
-    refused(&path("one.parquet"), &["--files", "2"]).refused(2, &["files is 2"]);
 }

@@ -81,10 +81,9 @@ fn the_truth_is_that_of_the_texts_and_is_found() {
 fn any_format_is_read_and_wrong_places_are_refused() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::create_dir(path("texts")).unwrap();
     for number in 0..20 {
         let text = (0..40).map(|word| format!("w{number}x{word} ")).collect::<String>();
-        std::fs::write(path(&format!("texts/{number}.txt")), text).unwrap();
+        write_file(&folder, &format!("texts/{number}.txt"), text);
     }
     let generate = |arguments: &[&str]| resemblance().arg("generate").args(arguments).assert();
     let (out, texts) = (path("out.parquet"), path("texts"));

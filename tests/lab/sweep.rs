@@ -114,12 +114,10 @@ fn each_threshold_has_the_pairs_of_a_run_with_it() {
         assert_eq!(found.job.lsh, job_of("unused", &["score.threshold=0.4"]).lsh, "{rule:?}");
         for run_of_size in &found.runs {
             for found in &run_of_size.found {
-                let sets = [
-                    format!("score.threshold={}", found.threshold),
-                    format!("shingle.size={}", run_of_size.size),
-                ];
-                let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-                let at = job_of(&format!("{}-{}", run_of_size.size, found.threshold), &sets);
+                let (threshold, size) = (found.threshold, run_of_size.size);
+                let sets = [format!("score.threshold={threshold}"), format!("shingle.size={size}")];
+                let sets = sets.each_ref().map(String::as_str);
+                let at = job_of(&format!("{size}-{threshold}"), &sets);
                 assert_eq!((found.bands, found.rows), (at.lsh.bands, at.lsh.rows), "{rule:?} {sets:?}");
                 let counts = run(&at).unwrap().manifest.counts;
                 assert_eq!(found.pairs, counts.pairs, "{rule:?} {sets:?}");

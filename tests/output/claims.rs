@@ -32,9 +32,8 @@ impl Scene {
         let folder = tempdir().unwrap();
         let input = folder.path().join("in.parquet");
         write_parquet(&input, &corpus(9, documents, 30), 20);
-        let job_file = folder.path().join("job.toml");
         let text = job_text(&input, SET_BY_THE_TEST) + "[engine]\nthreads = 1\n";
-        std::fs::write(&job_file, text).unwrap();
+        let job_file = write_file(&folder, "job.toml", text);
         let undisturbed = folder.path().join("undisturbed");
         run(&job(&input, &undisturbed, &[])).unwrap();
         Self { expected: tables(&undisturbed), job: job_file, folder }
@@ -158,9 +157,7 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
     let put = |beat: u64| {
         let process = json!({ "host": "far", "pid": 1, "place": "elsewhere", "began": 1 });
-        let content = json!({
-            "owner": true, "beat": beat, "seconds": 2, "what": "run", "process": process,
-        });
+        let content = json!({"owner": true, "beat": beat, "seconds": 2, "what": "run", "process": process});
         let staged = output.join("_work/staged");
         std::fs::write(&staged, content.to_string()).unwrap();
         std::fs::rename(staged, &claim).unwrap();

@@ -114,9 +114,7 @@ fn a_damaged_stage_is_done_again() {
 fn a_damaged_result_is_never_finished_already_and_never_read() {
     let scene = Scene::new();
     let output = scene.output("undisturbed");
-    let path = scene.folder.path().join("job.toml");
-    let text = job_text(&scene.input, &output);
-    std::fs::write(&path, text).unwrap();
+    let path = write_file(&scene.folder, "job.toml", job_text(&scene.input, &output));
     let (path, shown) = (path.to_str().unwrap(), output.to_str().unwrap());
     for (table, how) in [
         ("pairs", Damage::Gone),
@@ -167,15 +165,10 @@ fn a_manifest_that_leads_out_of_the_output_is_refused() {
     let scene = Scene::new();
     let output = scene.output("undisturbed");
     let secret = scene.input.file_name().unwrap().to_str().unwrap();
-    for path in [
-        format!("../{secret}"),
-        "../..".into(),
-        format!("pairs/../../{secret}"),
-        String::new(),
-        "/etc/passwd".into(),
-    ] {
+    let (above, beside) = (format!("../{secret}"), format!("pairs/../../{secret}"));
+    for path in [above.as_str(), "../..", &beside, "", "/etc/passwd"] {
         let mut told = manifest(&output);
-        told.tables.get_mut("pairs").unwrap().files[0].path = path.clone();
+        told.tables.get_mut("pairs").unwrap().files[0].path = path.to_owned();
         let folder = tempdir().unwrap();
         std::fs::write(folder.path().join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
         for mut command in
@@ -234,8 +227,7 @@ fn a_file_over_which_the_library_panics_is_bad_input_and_no_bug() {
     let pairs = output.join(&manifest(&output).tables["pairs"].files[0].path);
     make_the_library_panic(&pairs);
     make_the_library_panic(&scene.input);
-    let path = scene.folder.path().join("job.toml");
-    std::fs::write(&path, job_text(&scene.input, scene.output("new"))).unwrap();
+    let path = write_file(&scene.folder, "job.toml", job_text(&scene.input, scene.output("new")));
     let (job, shown) = (path.to_str().unwrap(), output.to_str().unwrap());
     let verify = format!("resemblance verify {shown}");
     for (arguments, named) in

@@ -1,10 +1,8 @@
 //! Outputs that are read from another working directory, and whose sources were touched, moved or changed.
 
-use std::fs::File;
-
 use crate::support::*;
 
-/// A folder `home` with a source of two files and a job file that names it and its output by relative paths, and a folder `away`.
+/// A folder `home` with a source of two files, a job file with relative paths and its output, and a folder `away`.
 struct Place {
     folder: TempDir,
     format: &'static str,
@@ -20,6 +18,11 @@ impl Place {
         place.put("home/in/b", &place.documents[40..]);
         let text = job_text_of(format, "in", "out");
         std::fs::write(place.path("home/job.toml"), text).unwrap();
+        place.command("home", &["run", "job.toml"]).success();
+        for input in manifest(&place.path("home/out")).inputs {
+            assert!(Path::new(&input.path).is_absolute(), "{input:?}");
+            assert!(input.modified.is_some() && input.crc32.is_some(), "{input:?}");
+        }
         place
     }
 
@@ -54,14 +57,6 @@ impl Place {
         self.command("away", arguments).refused(code, parts);
     }
 
-    fn run(&self) {
-        self.command("home", &["run", "job.toml"]).success();
-        for input in manifest(&self.path("home/out")).inputs {
-            assert!(Path::new(&input.path).is_absolute(), "{input:?}");
-            assert!(input.modified.is_some() && input.crc32.is_some(), "{input:?}");
-        }
-    }
-
     fn is_finished(&self) -> bool {
         let arguments =
             "run ../home/job.toml --json --set source.url=../home/in --set output.url=../home/out";
@@ -70,9 +65,7 @@ impl Place {
     }
 
     fn touch(&self, name: &str) {
-        let file = File::options().append(true).open(self.file(name)).unwrap();
-        let written = file.metadata().unwrap().modified().unwrap();
-        file.set_modified(written - Duration::from_secs(3_600)).unwrap();
+        super::changed_sources::touch(&self.file(name));
     }
 
     /// Changes one letter of a text: the number of bytes, which stays.
@@ -107,9 +100,7 @@ const NEIGHBORS: [&str; 6] = ["neighbors", "../home/out", "--id", "d00001", "--b
 
 #[test]
 fn an_output_works_from_any_working_directory() {
-    for format in FORMATS {
-        let place = Place::new(format);
-        place.run();
+    for place in FORMATS.map(Place::new) {
         let sources = strings(&table(&place.path("home/out"), "documents"), "source");
         assert!(
             sources.iter().all(|source| Path::new(source).starts_with(place.path("home/in"))),
@@ -125,14 +116,14 @@ fn an_output_works_from_any_working_directory() {
         }
         assert!(place.printed("away", &SHOW).lines().count() == 5);
         place.command("away", &["verify", "../home/out"]).success();
-        assert!(place.is_finished(), "{format}");
+        assert!(place.is_finished(), "{}", place.format);
         place.command("away", &["apply", "../home/out", "--to", "clean"]).success();
         place.command("home", &["apply", "out", "--to", "clean"]).success();
         assert_eq!(place.kept("away/clean"), place.kept("home/clean"));
 
         // Its documents are compared with new ones, and their texts are read again.
         place.put("away/new", &corpus(31, 70, 30)[60..]);
-        let new = format!("source.url=new.{format}");
+        let new = format!("source.url=new.{}", place.format);
         let sets = ["output.url=day", "against.output=../home/out", &new].map(|set| ["--set", set]);
         let run = [&["run", "../home/job.toml"], sets.as_flattened()].concat();
         place.command("away", &run).success();
@@ -147,9 +138,7 @@ fn an_output_works_from_any_working_directory() {
 
 #[test]
 fn a_file_that_was_only_touched_is_the_file_that_was_read() {
-    for format in FORMATS {
-        let place = Place::new(format);
-        place.run();
+    for place in FORMATS.map(Place::new) {
         let before = place.printed("away", &SHOW);
         place.command("away", &["apply", "../home/out", "--to", "before"]).success();
         place.touch("home/in/b");
@@ -157,16 +146,14 @@ fn a_file_that_was_only_touched_is_the_file_that_was_read() {
         place.command("away", &NEIGHBORS).success();
         place.command("away", &["apply", "../home/out", "--to", "after"]).success();
         assert_eq!(place.kept("away/after"), place.kept("away/before"));
-        assert!(place.is_finished(), "{format}");
-        assert!(place.is_finished(), "{format}");
+        assert!(place.is_finished(), "{}", place.format);
+        assert!(place.is_finished(), "{}", place.format);
     }
 }
 
 #[test]
 fn another_content_of_the_same_size_is_refused_by_name() {
-    for format in FORMATS {
-        let place = Place::new(format);
-        place.run();
+    for place in FORMATS.map(Place::new) {
         let bytes = place.change("home/in/b");
         place.touch("home/in/b");
         let file = place.file("home/in/b").display().to_string();
@@ -183,9 +170,7 @@ fn another_content_of_the_same_size_is_refused_by_name() {
 
 #[test]
 fn a_moved_source_is_read_from_its_new_place() {
-    for format in FORMATS {
-        let place = Place::new(format);
-        place.run();
+    for place in FORMATS.map(Place::new) {
         let before = place.printed("away", &SHOW);
         place.command("away", &["apply", "../home/out", "--to", "before"]).success();
         place.copy("away/copy");
@@ -212,9 +197,7 @@ fn a_moved_source_is_read_from_its_new_place() {
 
 #[test]
 fn an_output_without_checksums_knows_files_by_their_times() {
-    for format in FORMATS {
-        let place = Place::new(format);
-        place.run();
+    for place in FORMATS.map(Place::new) {
         let path = place.path("home/out/manifest.json");
         let mut written: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         for input in written["inputs"].as_array_mut().unwrap() {

@@ -353,7 +353,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                17 => drop(asked.refused(3, &["tables of format 17"])),
+                18 => drop(asked.refused(3, &["tables of format 18"])),
                 _ => drop(asked.success()),
             }
         }

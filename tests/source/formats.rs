@@ -6,7 +6,6 @@ use std::fs;
 use arrow::array::*;
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Int32Type, UInt64Type};
-use parquet::file::properties::WriterProperties;
 use resemblance::error::{Error, Result};
 use resemblance::job::{Csv, DuplicateIds, Encoding, Format, OnError, References, Source, SourceId};
 use resemblance::source::{list, open};
@@ -705,9 +704,7 @@ impl Folder {
     }
 
     fn write_bytes(&self, name: &str, bytes: &[u8]) {
-        let path = PathBuf::from(self.path(name));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+        write_file(&self.0, name, bytes);
     }
 
     fn gzip(&self, name: &str, text: &str) {
@@ -719,7 +716,8 @@ impl Folder {
     }
 
     fn parquet(&self, name: &str, columns: &[(&str, ArrayRef)], rows: usize) {
-        self.write_bytes(name, &parquet(columns, rows));
+        let batch = RecordBatch::try_from_iter(columns.iter().cloned()).unwrap();
+        write_batch(Path::new(&self.path(name)), &batch, rows);
     }
 }
 
@@ -741,12 +739,3 @@ const BZIP2: &[u8] = b"BZh91AY&SY\xDB-\xAC\x00\x00\x00\x03\xD9\x80\x00\x10\x00\x
 const XZ: &[u8] =
     b"\xFD7zXZ\x00\x00\x04\xE6\xD6\xB4F\x02\x00!\x01\x0C\x00\x00\x00\x8F\x98A\x9C\x01\x00\x0Cid,text\x0A\
 6,xz\x0A\x00\x00\x00\x00\x9BW,\xC3\x05M%q\x00\x01%\x0Dq\x19\xC4\xB6\x1F\xB6\xF3}\x01\x00\x00\x00\x00\x04YZ";
-
-fn parquet(columns: &[(&str, ArrayRef)], rows: usize) -> Vec<u8> {
-    let batch =
-        RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
-    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.into_inner().unwrap()
-}

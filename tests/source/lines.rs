@@ -15,7 +15,7 @@ fn write(folder: &TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
     write_file(folder, name, text).display().to_string()
 }
 
-fn call(arguments: &[&str]) -> assert_cmd::assert::Assert {
+fn call(arguments: &[&str]) -> Assert {
     resemblance().args(arguments).assert()
 }
 
@@ -147,14 +147,13 @@ fn a_job_of_lines_numbers_them_by_file_and_reads_compressed_files() {
     write(&folder, "in/b.txt.gz", gzipped(LINES[3..].join("\n")));
     let (source, output) = (folder.path().join("in"), folder.path().join("out"));
     let text = format!(
-        "[source]\nformat = \"lines\"\nurl = {source:?}\n[score]\nthreshold = 0.9\n[output]\nurl = {output:?}\n"
+        "source = {{ format = 'lines', url = {source:?} }}\nscore.threshold = 0.9\noutput.url = {output:?}\n"
     );
     run(&resolve(&text, &[]).unwrap()).unwrap();
     let found = pairs(&output).into_keys().collect::<Vec<_>>();
     assert_eq!(found, [("a.txt:1".to_owned(), "b.txt.gz:1".to_owned())]);
     // Two days can have files of the same name, so an id must be chosen.
-    let said = resolve(&text, &["against.output=out/before"]).unwrap_err().to_string();
-    assert!(said.contains("`source.id` is left out"), "{said}");
+    fails(resolve(&text, &["against.output=out/before"]), Kind::Job, &["`source.id` is left out"]);
     let other = format!("output.url={}", folder.path().join("other").display());
     let said = run(&resolve(&text, &["source.text=words", &other]).unwrap()).unwrap_err().to_string();
     assert!(said.contains("no column `words`") && said.contains("`line`"), "{said}");
@@ -165,24 +164,15 @@ fn passages_are_cut_out_of_lines() {
     let folder = tempdir().unwrap();
     let shared = "this very sentence of ten words is in both lines";
     write(&folder, "in/a.txt", format!("one {shared} and more\n\ntwo {shared}\n"));
-    let job = write(
-        &folder,
-        "job.toml",
-        format!(
-            "[source]\nformat = \"lines\"\nurl = {:?}\n[candidates]\nmethod = \"none\"\n[passages]\nunit = \"word\"\nlength = 10\n\
-             [output]\nurl = {:?}\n",
-            folder.path().join("in"),
-            folder.path().join("out")
-        ),
-    );
-    call(&["run", &job]).success();
-    let to = folder.path().join("clean");
-    let out = folder.path().join("out").display().to_string();
-    call(&["apply", &out, "--to", to.to_str().unwrap(), "--passages", "cut"]).success();
-    let left = std::fs::read_to_string(to.join("a.txt")).unwrap();
+    let job = "source = { format = 'lines', url = 'in' }\ncandidates.method = 'none'\noutput.url = 'out'\n\
+               passages = { unit = 'word', length = 10 }\n";
+    write(&folder, "job.toml", job);
+    let at = |arguments: &[&str]| resemblance().current_dir(folder.path()).args(arguments).assert();
+    at(&["run", "job.toml"]).success();
+    at(&["apply", "out", "--to", "clean", "--passages", "cut"]).success();
+    let left = std::fs::read_to_string(folder.path().join("clean/a.txt")).unwrap();
     let lines: Vec<&str> = left.lines().map(str::trim_end).collect();
     assert_eq!(lines, [&format!("one {shared} and more"), "", "two"]);
-    let marked = folder.path().join("marked");
-    call(&["apply", &out, "--to", marked.to_str().unwrap(), "--passages", "mark"])
-        .refused(2, &["no columns that --passages mark"]);
+    let marked = at(&["apply", "out", "--to", "marked", "--passages", "mark"]);
+    marked.refused(2, &["no columns that --passages mark"]);
 }

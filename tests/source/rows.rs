@@ -102,8 +102,9 @@ impl Source {
     }
 
     fn put(&self, name: &str, text: impl AsRef<[u8]>) {
-        std::fs::create_dir_all(self.path("in")).unwrap();
-        std::fs::write(self.path("in").join(name), text).unwrap();
+        let path = self.path("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
     /// The job over the files of the format of `ending`, whose output is `output`.

@@ -153,7 +153,6 @@ fn quotes_in_tsv_are_characters_unless_each_is_closed_in_its_line_or_the_job_has
 #[test]
 fn columns_of_csv_files_are_found_by_name() {
     let folder = Folder::new();
-    fs::create_dir(folder.path("in")).unwrap();
     folder.write("in/a.csv", "id,text,lang\n1,one two three four,en\n");
     folder.write("in/b.csv", "text,id,note\nfive six seven eight,2,more\n");
     folder.write("in/c.csv", "lang,id\nde,3\n");
@@ -173,7 +172,6 @@ fn columns_of_csv_files_are_found_by_name() {
 #[test]
 fn a_manifest_names_the_files_of_a_folder_that_were_skipped() {
     let folder = Folder::new();
-    fs::create_dir(folder.path("in")).unwrap();
     folder.write("in/a.csv", "id,text\n1,one two three four\n");
     folder.write("in/b.csv", "id,body\n2,one two three four\n");
     folder.write("in/none.csv", "");
@@ -222,7 +220,6 @@ fn text_files_are_read_or_named_whatever_they_are_called() {
     use std::os::unix::ffi::OsStrExt;
 
     let folder = Folder::new();
-    fs::create_dir_all(folder.path("in/sub")).unwrap();
     for name in ["a", "issue#42", "sub/b#7", "_x", ".y"] {
         folder.write(&format!("in/{name}"), &format!("one two three four {name}"));
     }
@@ -273,7 +270,6 @@ fn files_are_read_by_the_bytes_of_their_names() {
     }
     // Two files that would have one name in the tables.
     let folder = Folder::new();
-    fs::create_dir(folder.path("in")).unwrap();
     folder.write("in/caf\\xE9", text);
     fs::write(folder.path("in").join(std::ffi::OsStr::from_bytes(b"caf\xE9")), text).unwrap();
     fails(run(&folder.job("text", "in", "")), Kind::Input, &["in/caf\\xE9"]);
@@ -402,7 +398,7 @@ impl Folder {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.path(name), text).unwrap();
+        write_file(&self.0, name, text);
     }
 
     /// A job over `input` in this folder, whose result goes to `out` there; `more` are keys of `[source]`.

@@ -67,8 +67,7 @@ fn files_are_left_out_before_they_are_read() {
     let all = rows(52, 60);
     write(&source.path("in/year=2025/a.parquet"), &all[..30]);
     write(&source.path("in/year=2026/a.parquet"), &all[30..]);
-    std::fs::create_dir(source.path("in/year=19")).unwrap();
-    std::fs::write(source.path("in/year=19/a.parquet"), "this is no Parquet").unwrap();
+    source.put("year=19/a.parquet", "this is no Parquet");
     let error = run(&source.job("parquet", "out", &["source.where=stars > 1"])).unwrap_err();
     assert!(error.one_line().contains("year=19"), "{}", error.one_line());
     // Partition values are compared as texts: 19 is not less than 2025.
@@ -92,9 +91,7 @@ fn files_are_left_out_before_they_are_read() {
 fn text_files_have_the_values_of_their_paths() {
     let source = Source::new();
     for (at, (id, text)) in corpus(53, 60, 25).into_iter().enumerate() {
-        let folder = source.path(&format!("in/lang={}", ["en", "de"][at % 2]));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(format!("{id}.txt")), text).unwrap();
+        source.put(&format!("lang={}/{id}.txt", ["en", "de"][at % 2]), text);
     }
     let job = source.job("text", "out", &["source.id=path", "source.where=lang = 'de'"]);
     let outcome = run(&job).unwrap();
