@@ -345,7 +345,9 @@ impl<'a> Runner<'a> {
         };
         let plan = OperatorExec::plan(write, vec![plan])?;
         let shown = datafusion::physical_plan::displayable(plan.as_ref());
-        tracing::debug!(stage = %work.name, partitions, plan = %shown.indent(false), "planned");
+        // A plan can contain a condition with the tags of many documents.
+        let shown = || format!("{:.50000}", shown.indent(false).to_string());
+        tracing::debug!(stage = %work.name, partitions, plan = %shown(), "planned");
         Ok(plan)
     }
 

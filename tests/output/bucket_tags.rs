@@ -91,6 +91,26 @@ fn tags_fit_the_bands_of_the_last_job() {
     assert!(tags(&path("merged")) == expected);
 }
 
+/// If the first day has tags of other bands, all its signatures are read.
+#[test]
+fn a_second_day_finds_the_same_pairs_by_tags_and_by_signatures() {
+    let path = paths();
+    let documents = corpus(29, 900, 30);
+    let (first, second) = documents.split_at(600);
+    write_parquet(&path("first.parquet"), first, 100);
+    write_parquet(&path("second.parquet"), second, 100);
+    let bands = ["lsh.bands=20", "lsh.rows=4"];
+    let found = [("tags", bands), ("signatures", ["lsh.bands=9", "lsh.rows=5"])].map(|(name, earlier)| {
+        run(&job(&path("first.parquet"), &path(name), &earlier)).unwrap();
+        let (later, against) = (path(&format!("{name} later")), format!("against.output={:?}", path(name)));
+        run(&job(&path("second.parquet"), &later, &[&bands[..], &[against.as_str()]].concat())).unwrap();
+        pairs(&later)
+    });
+    assert_eq!(found[0], found[1]);
+    let is_first = |id: &String| first.iter().any(|(first, _)| first == id);
+    assert!(found[0].keys().filter(|(_, b)| is_first(b)).count() > 5, "{found:?}");
+}
+
 /// The requests for files of the tables, the bytes of the answers, and the result of a query.
 fn read_for<T>(folder: &Path, query: impl AsyncFnOnce(&Finished) -> T) -> (usize, u64, T) {
     block_on(async {
