@@ -222,7 +222,7 @@ fn dense_groups_are_in_summary_and_metrics() {
 /// Documents that begin with the same words, as pages with one header do; a few of them are copies with another word.
 #[test]
 fn hot_buckets_lose_no_pair_and_are_reported() {
-    let header = own_words("header", 60);
+    let header = own_words("header", 80);
     let copied = |at: usize| if at % 50 == 49 { at - 1 } else { at };
     let text = |at: usize| format!("{header} first{at} {}", own_words(copied(at), 39));
     let scene = Pages::new((0..1_000).map(|at| (format!("d{at:05}"), text(at))).collect());
