@@ -1,6 +1,6 @@
-//! The tags of buckets, which show without a signature that two documents share no bucket. The tag of a bucket consists of its lower 32 bits,
-//! so two buckets of one band have the same tag by chance with a probability of 2^-32. The definition never changes, because stored tags
-//! are compared with later tags.
+//! The tags of buckets, which show without a signature that two documents share no bucket. The tag of a bucket consists of its lower 32
+//! bits, so two buckets of one band have the same tag by chance with a probability of 2^-32. The definition never changes, because stored
+//! tags are compared with later tags.
 
 /// Appends the tags of these buckets to `out`, with four bytes each, little endian.
 pub fn bucket_tags(buckets: &[u64], out: &mut Vec<u8>) {
