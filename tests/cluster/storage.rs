@@ -35,7 +35,7 @@ fn a_cluster_on_s3_survives_outages_of_the_store() {
 }
 
 fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
-    cluster.run(job, &s3.url("quiet"), &["shingle.size=4"]).succeed(QUIET);
+    cluster.run(job, s3.url("quiet"), &["shingle.size=4"]).succeed(QUIET);
     assert_rows(&s3.file("quiet"), expected, "a run from S3 to S3");
     assert!(!cluster.logs().contains(SECRET_KEY), "a log holds the secret key");
     // The scheduler's answers are open to everybody.
@@ -52,7 +52,7 @@ fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
 
 /// An S3 that is out of reach for a while costs time and no rows.
 fn s3_that_is_away(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
-    let mut driver = cluster.run(job, &s3.url("out"), &["shingle.size=4"]);
+    let mut driver = cluster.run(job, s3.url("out"), &["shingle.size=4"]);
     // Stages that are planned alone, since planning has the patience of a single request.
     for (outage, stage) in ["sketches", "candidates", "members"].into_iter().enumerate() {
         assert!(cluster.await_stage(stage, &mut driver), "the run ended before {stage}");
@@ -72,7 +72,7 @@ fn s3_that_is_away(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
     s3.faults.add("PUT /data/cut/documents/part-", 20, Fault::Unavailable);
     s3.faults.add("GET /data/in/", 5, Fault::Cut(1_000));
     s3.faults.add("PUT /data/cut/documents/part-", 3, Fault::Silent);
-    cluster.run(job, &s3.url("cut"), &["shingle.size=4"]).succeed(QUIET);
+    cluster.run(job, s3.url("cut"), &["shingle.size=4"]).succeed(QUIET);
     assert_eq!(s3.faults.left(), 0, "not every fault was met");
     assert_rows(&s3.file("cut"), expected, "connections that were cut");
 }
