@@ -158,7 +158,8 @@ fn columns_of_csv_files_are_found_by_name() {
     folder.write("in/c.csv", "lang,id\nde,3\n");
     let job = folder.job_file("csv", "in", "columns = \"lang\"\n");
     assert_eq!(values(&job).unwrap(), ["one two three four", "five six seven eight", ""]);
-    let said = ["b.csv has no column `lang`", "has a column `note`, which is ignored", "files=2"];
+    let said =
+        ["b.csv has no column `lang`", "has a column `note`, which is ignored", "c.csv has no column `text`"];
     program!["run", folder.path("job.toml")].assert().warned(&said);
     let documents = table(&folder.path("out"), "documents");
     let rows: BTreeMap<_, _> =
