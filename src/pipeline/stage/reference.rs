@@ -100,19 +100,16 @@ pub(super) static REFERENCE: Stage = Stage::work(
     None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
 
-/// The memory of a task is at least this number of bytes for each tag in a set. A tag takes 10 bytes, and 8 more while the set is made.
-const TASK_BYTES_OF_TAG: u64 = 256;
-/// The maximum number of tags in a plan for other processes, which contains the set for each reference output.
-const MOST_SENT_TAGS: u64 = 1 << 20;
+/// The maximum number of new tags, summed over the plans of all reference outputs, each of which contains 10 bytes for a tag. It depends on
+/// neither memory nor engine, so that the counts of a run do not either.
+const MOST_TAGS: u64 = 1 << 20;
 
 /// Returns the [`tag_set`] of new documents, if candidates share a bucket, the reference outputs contain tags, and the set is small. Few
 /// other reference documents have one of these tags by chance. The stage `candidates` compares whole buckets.
 async fn new_tags(cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<Option<Vec<u32>>> {
-    let (method, lsh, engine) = (cx.job.candidates.method, &cx.job.lsh, cx.engine());
-    let sent = if engine.is_one_process() { 0 } else { outputs.chain.outputs.len() as u64 };
+    let (method, lsh, count) = (cx.job.candidates.method, &cx.job.lsh, outputs.chain.outputs.len() as u64);
     let tags = cx.rows(WorkTable::KEYS) * lsh.bands as u64;
-    let is_small = tags * TASK_BYTES_OF_TAG <= engine.task_bytes() as u64 && tags * sent <= MOST_SENT_TAGS;
-    if !is_small || !method.uses_buckets() || !outputs.chain.has_tags(lsh) {
+    if !method.uses_buckets() || !outputs.chain.has_tags(lsh) || tags.saturating_mul(count) > MOST_TAGS {
         return Ok(None);
     }
     let mut rows = cx.table(WorkTable::KEYS)?.select(vec![col("buckets")])?.execute_stream().await?;
