@@ -20,8 +20,14 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// Returns the smallest Jaccard similarity of two sets whose similarity by this measure is at least `threshold`. Returns `None` for the
-    /// containment, which implies no minimum, so neither bands nor set sizes can rule out a pair.
+    /// All measures.
+    pub const ALL: [Measure; 2] = [Measure::Jaccard, Measure::Containment];
+
+    /// Returns a lower bound for the Jaccard similarity of two sets whose similarity by this measure is at least `threshold`. Returns `None`
+    /// for the containment, which implies no minimum, so neither bands nor set sizes can rule out a pair.
+    ///
+    /// The bound must not exceed the smallest possible Jaccard similarity, so round it down: a pair below the bound is lost. For example,
+    /// the bound of the Dice coefficient is t / (2 - t). In `f64`, 0.8 / (2.0 - 0.8) is greater than 2.0 / 3.0.
     pub fn least_jaccard(self, threshold: f64) -> Option<f64> {
         match self {
             Measure::Jaccard => Some(threshold),
@@ -32,6 +38,14 @@ impl Measure {
     /// Returns whether a small set can be similar to a much larger set.
     pub fn takes_any_size(self) -> bool {
         self.least_jaccard(1.0).is_none()
+    }
+
+    /// Returns the name of the measure on pages.
+    pub fn title(self) -> &'static str {
+        match self {
+            Measure::Jaccard => "Jaccard similarity",
+            Measure::Containment => "contained share",
+        }
     }
 
     /// Returns the noun for the measure in messages.
@@ -336,6 +350,22 @@ mod tests {
             let least = least_contained(len, threshold);
             prop_assert!(containment_of(least, len) >= threshold);
             prop_assert!(least == 0 || containment_of(least - 1, len) < threshold);
+        }
+    }
+
+    #[test]
+    fn similar_sets_have_the_least_jaccard() {
+        let sizes = (0..=30).flat_map(|a| (0..=30).map(move |b| (a, b)));
+        for (shared, a, b) in sizes.flat_map(|(a, b)| (0..=a.min(b)).map(move |shared| (shared, a, b))) {
+            for (measure, k) in
+                Measure::ALL.into_iter().flat_map(|measure| (1..=100).map(move |k| (measure, k)))
+            {
+                let threshold = f64::from(k) / 100.0;
+                let is_similar = measure.similarity(shared, [a, b]) >= threshold;
+                let least = measure.least_jaccard(threshold).unwrap_or(0.0);
+                let is_kept = jaccard_of(shared, a, b) >= least;
+                assert!(is_kept || !is_similar, "{measure} {threshold}: {shared} of {a} and {b}");
+            }
         }
     }
 
