@@ -203,7 +203,9 @@ pub(crate) fn cluster_level(
     Ok(clusters.select([vec![lit(threshold).alias("threshold")], written].concat())?)
 }
 
-fn similarity(measure: Measure) -> Expr {
+/// The similarity by `measure` of a pair with the columns (shared, shingles_a, shingles_b): NaN if both documents are empty. It equals
+/// [`Measure::similarity`].
+pub(crate) fn similarity(measure: Measure) -> Expr {
     let all = match measure {
         Measure::Jaccard => col("shingles_a") + col("shingles_b") - col("shared"),
         Measure::Containment => least(columns(["shingles_a", "shingles_b"])),

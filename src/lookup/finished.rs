@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_string_array;
-use datafusion::functions::expr_fn::greatest;
+use datafusion::functions::math::expr_fn::nanvl;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
@@ -18,8 +18,8 @@ use super::rows;
 use crate::error::counts::either;
 use crate::error::spelling::near;
 use crate::error::{Error, Result};
+use crate::frames::clusters::similarity;
 use crate::frames::utf8;
-use crate::job::Measure;
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Stored, read};
 use crate::schema::{IdType, Table};
@@ -135,12 +135,9 @@ impl Finished {
         self.job().output.keep.shingles()
     }
 
-    /// The similarity of a row of the table `pairs` by the measure of the job.
+    /// The similarity of a row of the table `pairs` by the measure of the job. Two empty documents have a similarity of 1.
     pub(super) fn similarity(&self) -> Expr {
-        match self.job().score.measure {
-            Measure::Jaccard => col("jaccard"),
-            Measure::Containment => greatest(["containment_a", "containment_b"].map(col).to_vec()),
-        }
+        nanvl(similarity(self.job().score.measure), lit(1.0_f64))
     }
 
     /// Returns pairs (id_a, id_b, jaccard, containment_a, containment_b), sorted by descending similarity and by id. If `most` is given,

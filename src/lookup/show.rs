@@ -102,7 +102,6 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
         col("containment_b"),
         col("reference_b"),
     ];
-    let table = table.select(columns)?;
     let mut order = vec![match first {
         PairOrder::MostSimilar => finished.similarity().sort(false, false),
         PairOrder::LeastSimilar => finished.similarity().sort(true, false),
@@ -111,7 +110,7 @@ pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most:
     order.extend(["id_a", "id_b", "reference_b"].map(|name| col(name).sort(true, false)));
     let all = table.clone().count().await? as u64;
     let mut first = Vec::new();
-    for batch in table.sort(order)?.limit(0, Some(most))?.collect().await? {
+    for batch in table.sort(order)?.limit(0, Some(most))?.select(columns)?.collect().await? {
         let ids = ids(batch.column(0))?.into_iter().zip(ids(batch.column(1))?);
         let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
