@@ -54,8 +54,8 @@ impl HtmlTable {
 pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
     let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
     let score = match job.score.by {
-        ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
-        ScoreBy::Signature => "share of equal values in the signatures",
+        ScoreBy::Shingles => format!("exact {} of the shingle sets", job.score.measure.title()),
+        ScoreBy::Signature => "share of equal values in the signatures".to_owned(),
     };
     let family = key_value(&job.minhash.family);
     let family = match job.minhash.modulus {
@@ -72,7 +72,7 @@ pub(crate) fn job_settings(job: &Job) -> Vec<(&'static str, String)> {
         ("bits of a signature value", u32::from(job.minhash.bits).to_string()),
         ("hash family", family),
         ("candidates", job.candidates.method.describe(&job.lsh)),
-        ("score", score.to_owned()),
+        ("score", score),
         ("threshold", job.score.threshold.to_string()),
         ("threads", job.engine.thread_count().to_string()),
         ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
@@ -102,6 +102,14 @@ pub(crate) fn shingle_name(job: &Job, size: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_name_the_measure() {
+        let job = crate::job::with_keys("candidates.method = 'prefix'\nscore.measure = 'containment'");
+        let settings = job_settings(&job);
+        let score = "exact contained share of the shingle sets".to_owned();
+        assert!(settings.contains(&("score", score)), "{settings:?}");
+    }
 
     #[test]
     fn columns_of_numbers_stand_to_the_right() {

@@ -3,7 +3,7 @@
 use super::files::{FileMark, OwnFile};
 use crate::cli::screen::print;
 use crate::error::Result;
-use crate::job::{Job, Measure};
+use crate::job::Job;
 use crate::lookup::show::{MemberTexts, PairRow};
 use crate::page::{PAIRS_MARK, PairOnPairsPage, PairsPage, html, sides};
 use crate::report::dataset;
@@ -32,16 +32,12 @@ pub(crate) fn write_page(
     let on_page = |pair: &PairRow| {
         let [a, b] = pair.documents();
         let both = [texts.text(&a)?, texts.text(&b)?];
-        let listed = match job.score.measure {
-            Measure::Jaccard => format!("Jaccard similarity {:.3}", pair.jaccard),
-            Measure::Containment => {
-                format!("contained share {:.3}", pair.containment_a.max(pair.containment_b))
-            }
-        };
+        let (measure, containment) = (job.score.measure, [pair.containment_a, pair.containment_b]);
+        let similarity = measure.similarity_from_shares(pair.jaccard, containment);
         Ok(PairOnPairsPage {
-            listed,
+            listed: format!("{} {similarity:.3}", measure.title()),
             jaccard: pair.jaccard,
-            containment: [pair.containment_a, pair.containment_b],
+            containment,
             sides: sides([a.id.to_string(), b.id.to_string()], both, most, &job.shingle)?,
         })
     };
