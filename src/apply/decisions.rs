@@ -67,7 +67,7 @@ pub(crate) fn removed(
             let contained = col("containment").is_null().or(col("containment").gt_eq(lit(contained)));
             rest.filter(paired.and(contained))?
         }
-        None if clusters.method.keeps_chains() => rest,
+        None if clusters.method.joins_unpaired() => rest,
         None => rest.filter(paired)?,
     })
 }

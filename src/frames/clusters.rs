@@ -63,10 +63,10 @@ pub(crate) fn clusters(
         ("jaccard", "jaccard"),
         ("weakest_link", "weakest_link"),
     ]))?;
-    let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs };
+    let copies_stay = if method.joins_unpaired() { lit(false) } else { !copies_are_pairs };
     let of = when(col("first").eq(col("of")).and(copies_stay), col("rank")).otherwise(col("of"))?;
     let is_representative = || col("rank").eq(of.clone());
-    let weakest = if method.keeps_chains() {
+    let weakest = if method.has_weakest_links() {
         when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?
     } else {
         col("weakest_link")

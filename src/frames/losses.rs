@@ -241,7 +241,7 @@ pub(crate) fn spared(
         ("of_shingles", "of_shingles"),
     ]))?;
     // As in the table `clusters`, a copy that is not paired with its representative represents itself.
-    let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs.clone() };
+    let copies_stay = if method.joins_unpaired() { lit(false) } else { !copies_are_pairs.clone() };
     let is_copy = || col("first").eq(col("of"));
     let represents_itself = col("rank").eq(col("of")).or(is_copy().and(copies_stay));
     let others =

@@ -114,12 +114,11 @@ pub(crate) fn represented(
 ) -> Result<DataFrame> {
     let sets = ranks_of_sets(documents)?;
     let found = representatives_of_edges(edges(&sets, scores)?, Division::Whole(method))?;
-    let keeps_chains = method.keeps_chains();
-    let itself = if keeps_chains { lit(1_u64) } else { col("rank") };
+    let itself = if method.keeps_components_whole() { lit(1_u64) } else { col("rank") };
     let representative = coalesce(vec![col("found"), itself]);
     let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);
     let jaccard = when(is_copy.clone(), lit(1.0_f64)).otherwise(col("jaccard"))?;
-    let weakest = if keeps_chains {
+    let weakest = if method.has_weakest_links() {
         when(is_copy, lit(1.0_f64)).otherwise(col("weakest_link"))?
     } else {
         col("weakest_link")

@@ -131,9 +131,28 @@ pub enum ClusterMethod {
 }
 
 impl ClusterMethod {
-    /// Returns whether a cluster contains every document of a component, also documents that only a long chain of pairs connects.
-    pub(crate) fn keeps_chains(self) -> bool {
-        matches!(self, ClusterMethod::Components)
+    /// Returns whether each component is one cluster, represented by the first document of the component.
+    pub(crate) fn keeps_components_whole(self) -> bool {
+        match self {
+            ClusterMethod::Components => true,
+            ClusterMethod::Representative => false,
+        }
+    }
+
+    /// Returns whether a document can join a cluster without a pair with its representative.
+    pub(crate) fn joins_unpaired(self) -> bool {
+        match self {
+            ClusterMethod::Components => true,
+            ClusterMethod::Representative => false,
+        }
+    }
+
+    /// Returns whether the method finds the weakest link between a document and its representative, for the column `weakest_link`.
+    pub(crate) fn has_weakest_links(self) -> bool {
+        match self {
+            ClusterMethod::Components => true,
+            ClusterMethod::Representative => false,
+        }
     }
 
     pub(crate) fn describe(self) -> &'static str {
@@ -152,6 +171,13 @@ impl ClusterMethod {
                 "let each document join the first representative that it is paired with"
             }
         }
+    }
+}
+
+/// Writes the name in job files.
+impl fmt::Display for ClusterMethod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -371,6 +397,12 @@ impl<'de> Deserialize<'de> for Preference {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_is_named_as_in_job_files() {
+        assert_eq!(ClusterMethod::Representative.to_string(), "representative");
+        assert_eq!(ClusterMethod::Components.to_string(), "components");
+    }
 
     #[test]
     fn reference_documents_come_first_unless_keep_says_when() {

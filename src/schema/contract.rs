@@ -245,7 +245,7 @@ const SHORT_RULE: &str = "signature <> ''";
 impl Contract {
     /// Returns the contract of the table for a source with these types and a job with these `columns`. Ids have their type in the source.
     /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can contain groups, and `pairs` can contain
-    /// passages. `clusters` contains `weakest_link` if clusters are connected components.
+    /// passages. `clusters` contains `weakest_link` if the cluster method finds it.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
         let Columns { keep, bits, bucket_tags, pair_passages, groups, clusters } = columns;
         let mut contract = self.clone();
@@ -257,7 +257,7 @@ impl Contract {
         if self.table == Table::Pairs && !pair_passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
         }
-        if self.table == Table::Clusters && !clusters.keeps_chains() {
+        if self.table == Table::Clusters && !clusters.has_weakest_links() {
             contract.leave_out("weakest_link");
         }
         if !groups && self.table != Table::GroupPairs {

@@ -174,7 +174,7 @@ impl Chain {
     }
 
     pub(crate) fn all_by_components(&self) -> bool {
-        self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_chains())
+        self.outputs.iter().all(|stored| stored.job().clusters.method.keeps_components_whole())
     }
 
     pub(crate) fn replaced(&self) -> bool {
@@ -371,7 +371,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Store
              one"
         )));
     }
-    if !job.clusters.method.keeps_chains() && job.reference().is_some() {
+    if !job.clusters.method.keeps_components_whole() && job.reference().is_some() {
         check_representatives(url, made, job)?;
     }
     if !stored.job().output.keep.signatures() {
@@ -385,16 +385,16 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<(Store
 
 /// Checks that new documents can join the clusters of the output at `url`. `made` is the job of this output.
 fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
-    const METHOD: &str = "clusters.method = \"representative\"";
+    let method = format!("clusters.method = \"{}\"", job.clusters.method);
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
         return Err(Error::job(format!(
-            "{url} was made with another clusters.method or clusters.keep, and with {METHOD} new documents must join clusters of the same \
+            "{url} was made with another clusters.method or clusters.keep, and with {method} new documents must join clusters of the same \
              kind: give the job the same ones"
         )));
     }
     if let Some([why, advice]) = ancestors::own_pairs_missing(made) {
         return Err(Error::job(format!(
-            "{url} was made with {why}, so it lacks pairs that {METHOD} needs: {advice}"
+            "{url} was made with {why}, so it lacks pairs that {method} needs: {advice}"
         )));
     }
     Ok(())

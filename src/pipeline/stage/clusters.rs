@@ -168,7 +168,7 @@ pub(super) static CLUSTERS: Stage = Stage::public(
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
         let method = job.clusters.method;
         let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
-        if !method.keeps_chains() {
+        if !method.has_weakest_links() {
             frame = frame.drop_columns(&["weakest_link"])?;
         }
         if job.has_groups() {

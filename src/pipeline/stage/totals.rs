@@ -104,7 +104,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
         let single = cx.table(Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
         totals.push(Total::SingleShingle.count(single));
     }
-    if !job.clusters.method.keeps_chains() {
+    if !job.clusters.method.keeps_components_whole() {
         let components = cx.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
         totals.push(Total::Components.count(components));
     }
