@@ -21,7 +21,7 @@ pub(crate) struct Represented {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EdgeOrder {
-    /// Most similar pairs first.
+    /// Most similar pairs first. Equally similar pairs come in any order, so their order must not change the result.
     Strongest,
     /// By `high`, then by `low`.
     ByNodes,
