@@ -13,8 +13,10 @@ use crate::kernel::signature::estimate;
 /// The probability that a job finds a pair, as a function of the Jaccard similarity of the pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The bands of the job, or `None` if all similar pairs are candidates.
+    /// The bands of the job, or `None` if buckets do not decide on candidates.
     lsh: Option<Lsh>,
+    /// An upper bound of the curve. It is 0 if the method misses pairs in an unknown way, so that the curve is a lower bound.
+    most: f64,
     /// One entry per number of differing values in two signatures, from 0 to the largest number whose estimate reaches the threshold. An
     /// entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a candidate.
     /// `None` if the job does not drop candidates by their estimates.
@@ -32,7 +34,8 @@ impl Curve {
             .take_while(|apart| estimate(permutations - apart, *permutations, *bits) >= score.threshold);
         let by_estimate = (score.prefilter || score.by == ScoreBy::Signature)
             .then(|| by_differences(*permutations, lsh.as_ref(), kept.count()));
-        Self { lsh, by_estimate, permutations: *permutations }
+        let is_known = lsh.is_some() || method.finds_all_pairs();
+        Self { lsh, most: if is_known { 1.0 } else { 0.0 }, by_estimate, permutations: *permutations }
     }
 
     pub(crate) fn has_estimates(&self) -> bool {
@@ -49,14 +52,14 @@ impl Curve {
         let at = |(apart, (places, candidate)): (usize, &(f64, f64))| {
             candidate * (places + times(self.permutations - apart, same) + times(apart, other)).exp()
         };
-        by_differences.iter().enumerate().map(at).sum::<f64>().min(1.0)
+        by_differences.iter().enumerate().map(at).sum::<f64>().min(self.most)
     }
 
     /// Returns the probability that two documents with Jaccard similarity `s` become a candidate.
     pub fn candidate(&self, s: f64) -> f64 {
         match &self.lsh {
             Some(lsh) => -(log_missed(s, lsh.bands, lsh.rows) + log_not_by_chance(lsh)).exp_m1(),
-            None => 1.0,
+            None => self.most,
         }
     }
 }
@@ -181,7 +184,7 @@ impl Bands {
 }
 
 /// Chooses bands and rows by `choice` for `threshold`. Returns `None` if the job gives them. If no bands and rows reach the recall, fails
-/// with `Kind::Job`, unless the `method` uses no buckets and therefore misses no pair.
+/// with `Kind::Job`, unless the `method` uses no buckets.
 pub(crate) fn choose_bands(
     choice: Choice,
     permutations: usize,

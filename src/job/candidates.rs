@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lsh::Lsh;
 use super::values::{Checked, require};
+use crate::error::{Error, Result};
 
 /// `[candidates]`: the method that finds candidates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,11 +18,16 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
+    pub(super) fn check(&self, has_groups: bool, has_passages: bool, has_reference: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
             "candidates.method",
             "set to \"none\" compares no documents and only finds passages: add the section [passages], or expected another method",
+        )?;
+        require(
+            self.method.is_pairwise() || !has_reference,
+            "candidates.method",
+            "compares a document only with some others of its job, and [against] would miss pairs: expected \"lsh\", \"prefix\" or \"all\"",
         )?;
         require(
             self.compare == Compare::All || has_groups,
@@ -62,26 +68,79 @@ pub enum Method {
 /// The number of bytes that stages exchange per document and band: the key of the document, and its entry in a bucket.
 const BAND_BYTES: u64 = 24;
 
+/// The search that measurements on a sample run for a method. The samples are in memory.
+pub(crate) enum SampleSearch {
+    Buckets,
+    Prefixes,
+    EveryTwo,
+}
+
+/// Answers a question about a method. Each method must be named, so a new method without an answer does not compile.
+macro_rules! answer {
+    ($method:expr, yes: $yes:pat, no: $no:pat) => {
+        match $method {
+            $yes => true,
+            $no => false,
+        }
+    };
+}
+
+/// The facts about a method. The rest of the program decides by these functions.
 impl Method {
     pub(crate) fn compares(self) -> bool {
-        self != Method::None
+        answer!(self, yes: Method::Lsh | Method::All | Method::Prefix, no: Method::None)
     }
 
+    /// Returns whether the search plans the stage `candidates`. Otherwise it plans the stage `scores`.
     pub(crate) fn has_candidates(self) -> bool {
-        matches!(self, Method::Lsh | Method::Prefix)
+        answer!(self, yes: Method::Lsh | Method::Prefix, no: Method::All | Method::None)
     }
 
     pub(crate) fn compares_every_two(self) -> bool {
-        self == Method::All
+        answer!(self, yes: Method::All, no: Method::Lsh | Method::Prefix | Method::None)
     }
 
-    /// Returns whether candidates are documents that share a bucket. Such a job misses some pairs.
+    /// Returns whether candidates are documents that share a bucket. Bands and rows then determine the recall.
     pub(crate) fn uses_buckets(self) -> bool {
-        self == Method::Lsh
+        answer!(self, yes: Method::Lsh, no: Method::All | Method::Prefix | Method::None)
     }
 
+    /// Returns whether the prefix join pairs all documents.
     pub(crate) fn joins_all(self) -> bool {
-        self == Method::Prefix
+        answer!(self, yes: Method::Prefix, no: Method::Lsh | Method::All | Method::None)
+    }
+
+    /// Returns whether all similar documents are candidates, if documents are compared. If not, and without buckets, the recall is unknown.
+    pub(crate) fn finds_all_pairs(self) -> bool {
+        answer!(self, yes: Method::All | Method::Prefix | Method::None, no: Method::Lsh)
+    }
+
+    /// Returns whether similar documents stay candidates when the job has more documents. Otherwise the pairs of a job against an output,
+    /// or of merged outputs, are not the pairs of a job over all documents.
+    fn is_pairwise(self) -> bool {
+        match self {
+            Method::Lsh | Method::All | Method::Prefix | Method::None => true,
+        }
+    }
+
+    /// Returns the name of a method that misses a short document in a long one, and what misses it.
+    pub(crate) fn misses_contained(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Method::Lsh => Some(("lsh", "bands")),
+            Method::All | Method::Prefix | Method::None => None,
+        }
+    }
+
+    /// Returns the search that measurements run on a sample. Fails with `Kind::Job` if the method cannot be measured.
+    pub(crate) fn sample_search(self) -> Result<SampleSearch> {
+        match self {
+            Method::Lsh => Ok(SampleSearch::Buckets),
+            Method::All => Ok(SampleSearch::EveryTwo),
+            Method::Prefix => Ok(SampleSearch::Prefixes),
+            Method::None => Err(Error::job(
+                "`candidates.method` = \"none\" compares no documents, but this command does: leave the key out",
+            )),
+        }
     }
 
     /// Describes the candidates of a job in the words that pages show.

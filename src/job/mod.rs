@@ -28,6 +28,7 @@ mod values;
 mod where_and_limit;
 
 pub use self::against::{Against, NewPairs, Reference, SameId};
+pub(crate) use self::candidates::SampleSearch;
 pub use self::candidates::{Candidates, Compare, Method};
 pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per, Prefer, Preference};
 pub use self::encoding::Encoding;

@@ -121,17 +121,18 @@ impl Job {
 
     /// Returns a warning if the expected recall at the threshold is below [`LOW_RECALL`].
     pub(crate) fn low_recall(&self) -> Option<String> {
-        const MORE_CANDIDATES: &str =
-            "leave [lsh] out to find 99 %, or set candidates.method = \"prefix\" to find more";
+        const PREFIX: &str = "set candidates.method = \"prefix\" to find more";
+        let bands =
+            if self.candidates.method.uses_buckets() { "leave [lsh] out to find 99 %, or " } else { "" };
         let (curve, threshold) = (self.curve(), self.score.threshold);
         let least = self.score.least_jaccard();
         let (recall, candidates) = (curve.kept(least), curve.candidate(least));
         (self.compares() && recall < LOW_RECALL).then(|| {
             let exact = self.keys_for_exact_scores().join(" and ");
             let advice = match (exact.as_str(), candidates < LOW_RECALL) {
-                ("", _) => MORE_CANDIDATES.to_owned(),
+                ("", _) => format!("{bands}{PREFIX}"),
                 (exact, false) => format!("set {exact} to find {:.1} %", 100.0 * candidates),
-                (exact, true) => format!("set {exact}, and {MORE_CANDIDATES}"),
+                (exact, true) => format!("set {exact}, and {bands}{PREFIX}"),
             };
             format!(
                 "this job is expected to find {:.1} % of the pairs at similarity {threshold}: {advice}",

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::candidates::Method;
-use super::values::{Checked, require};
+use super::values::{Checked, require, wrong};
 use crate::kernel::measure::Measure;
 
 /// `[score]`: the rule that decides whether a candidate is a pair.
@@ -60,14 +60,14 @@ impl Score {
         let fault = format!("is \"signature\" {other}: expected \"shingles\"");
         require(by != ScoreBy::Signature, "score.by", fault)?;
         require(!prefilter, "score.prefilter", format!("is true {other}: leave the key out"))?;
-        require(
-            !(method.uses_buckets() && measure.takes_any_size()),
-            "candidates.method",
-            format!(
-                "is \"lsh\" with score.measure = \"{measure}\", and bands miss a short document in a long one, because their Jaccard \
-                 similarity is low: expected \"prefix\", or \"all\""
-            ),
-        )
+        let missed = method.misses_contained().filter(|_| measure.takes_any_size());
+        missed.map_or(Ok(()), |(name, bands)| {
+            let fault = format!(
+                "is \"{name}\" with score.measure = \"{measure}\", and {bands} miss a short document in a long one, because their \
+                 Jaccard similarity is low: expected \"prefix\", or \"all\""
+            );
+            wrong("candidates.method", fault)
+        })
     }
 }
 

@@ -48,11 +48,7 @@ impl LabSample {
                 job.score.measure
             )));
         }
-        if !job.candidates.method.compares() {
-            return Err(Error::job(
-                "`candidates.method` = \"none\" compares no documents, but this command does: leave the key out",
-            ));
-        }
+        job.candidates.method.sample_search()?;
         if job.max_frequency.is_some() {
             return Err(Error::job(
                 "`shingle.max_frequency` is set, and a small sample does not show which shingles are frequent: leave the key out \

@@ -13,7 +13,7 @@ use crate::engine::RunControl;
 use crate::error::Result;
 use crate::frames;
 use crate::frames::scores::{PairBlock, SketchJoin};
-use crate::job::{Job, ShingleHash};
+use crate::job::{Job, SampleSearch, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::slices;
 use crate::pipeline::tables::WorkTable;
@@ -146,13 +146,12 @@ async fn search(
     compared: &ComparedDocuments,
     job: &Job,
 ) -> Result<(Searched, u64)> {
-    let method = job.candidates.method;
-    let (scores, candidates) = if method.has_candidates() {
-        let candidates = if method.joins_all() {
-            by_prefix(sketches.clone(), compared, job).await?
-        } else {
-            by_buckets(session, &sketches, compared, job).await?
-        };
+    let candidates = match job.candidates.method.sample_search()? {
+        SampleSearch::Buckets => Some(by_buckets(session, &sketches, compared, job).await?),
+        SampleSearch::Prefixes => Some(by_prefix(sketches.clone(), compared, job).await?),
+        SampleSearch::EveryTwo => None,
+    };
+    let (scores, candidates) = if let Some(candidates) = candidates {
         let (candidates, count) = in_memory(session, compared.compared(candidates)?).await?;
         let join = (SketchJoin::Held, 1);
         (frames::scores::scores(sketches, candidates, join, &job.score, &job.lsh)?, Some(count))

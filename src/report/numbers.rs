@@ -313,7 +313,7 @@ async fn recall(session: &SessionContext, finished: &Finished) -> Result<RecallV
             counted(all, "pair")
         ));
     }
-    let missed_by_method = match (job.candidates.method.uses_buckets(), estimates) {
+    let missed_by_method = match (!job.candidates.method.finds_all_pairs(), estimates) {
         _ if !job.candidates.method.compares() => "No documents were compared.",
         (true, false) => "Pairs that never became candidates are missed.",
         (true, true) => {

@@ -102,8 +102,7 @@ impl Find {
     fn set(&self, file: &mut JobFile) {
         let Some(share) = self.contains else { return };
         (file.score.measure, file.score.threshold) = (Measure::Containment, share);
-        // Bands cannot find a short document in a long one.
-        if file.candidates.method.uses_buckets() {
+        if file.candidates.method.misses_contained().is_some() {
             file.candidates.method = Method::Prefix;
         }
     }

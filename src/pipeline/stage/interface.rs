@@ -48,6 +48,12 @@ pub(super) struct CandidateSearch {
     /// Ends a run that would find too many pairs, before the search.
     pub(super) check: for<'a, 'b> fn(&'a StageContext<'b>) -> BoxFuture<'a, Result<()>>,
     /// Plans the tables of the stage `candidates`, or of the stage `scores` if the method has no candidates.
+    ///
+    /// Candidates are distinct rows (a, b), a < b. Only the representative of each group of copies is paired. Two reference documents must
+    /// not be a pair, which no later stage checks. A row (a, null) marks a document that `follow_ups` pairs.
+    ///
+    /// The stage `candidates` drops pairs by `candidates.compare`, and the stage `scores` drops pairs by `against.pairs`. A plan of scores
+    /// must omit these pairs itself, as in `verify::every_two`.
     pub(super) plan: StagePlan,
     /// Returns the stages that run after `candidates`, before candidates are dropped by their signatures.
     pub(super) follow_ups: Then,

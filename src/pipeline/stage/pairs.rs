@@ -40,7 +40,13 @@ pub(super) static CANDIDATES: Stage = Stage::work(
     WorkTable::CANDIDATES,
     |job| (by_method(job).describe)(job),
     |job| job.compares() && job.candidates.method.has_candidates(),
-    |cx| (by_method(cx.job).plan)(cx),
+    boxed!(|cx| {
+        let found = (by_method(cx.job).plan)(cx).await?;
+        let compared = move |partitions| -> Result<Vec<DataFrame>> {
+            (found.frames)(partitions)?.into_iter().map(|frame| groups::compared(cx, frame)).collect()
+        };
+        Ok(Planned { frames: Box::new(compared), ..found })
+    }),
 )
 // A row for a document in a hot or dense bucket has a null instead of a second document.
 .with_tables(|_| vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")])

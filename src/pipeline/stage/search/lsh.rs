@@ -7,7 +7,6 @@ use crate::error::counts::counted;
 use crate::frames::candidates::{candidates, may_match_by_buckets};
 use crate::frames::columns;
 use crate::frames::sketches::bands;
-use crate::pipeline::groups;
 use crate::pipeline::sketches::{self, SKETCH};
 use crate::pipeline::stage::interface::{
     AllSketches, CandidateSearch, Error, Planned, Result, Stage, StageContext, WorkTable, boxed, needed,
@@ -71,7 +70,7 @@ fn by_buckets<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         keys = keys.union(bands(reference, lsh)?.select(buckets())?)?;
     }
     let (copies, reference) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
-    let frame = groups::compared(cx, candidates(keys, copies, lsh.hot_bucket, reference)?)?;
+    let frame = candidates(keys, copies, lsh.hot_bucket, reference)?;
     let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
     Ok(Planned::new(documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]))
 }

@@ -58,10 +58,9 @@ pub(super) async fn by_prefixes<'a>(
 ) -> Result<Planned<'a>> {
     let (documents, join) = (to_join(cx)?, join(cx).await?);
     let (counts, reference) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
-    let frame = candidates(documents, counts, join, dense_limit(cx.job), reference)?;
-    let mut frame = groups::compared(cx, frame)?;
+    let mut frame = candidates(documents, counts, join, dense_limit(cx.job), reference)?;
     if let Some(others) = others {
-        frame = frame.union(cx.table(others)?)?.distinct()?;
+        frame = groups::compared(cx, frame)?.union(cx.table(others)?)?.distinct()?;
     }
     let documents = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
     Ok(Planned::new((join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]))
