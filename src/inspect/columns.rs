@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sniff::{self, is_number};
-use crate::error::Result;
 use crate::error::visible::visible;
+use crate::error::{Error, Result};
 use crate::job::{Csv, Encoding, Format, Source};
 use crate::schema;
 use crate::source::{
-    self, Listed, ParquetFile, ReadRequest, SourceFile, first_json_rows, first_records, is_string,
+    self, Listed, ParquetFile, ReadRequest, Reading, SourceFile, first_json_rows, first_records, is_string,
     named_fields, readable_json,
 };
 
@@ -143,10 +143,10 @@ impl RecordFile {
             None => Encoding::detected(&head.bytes, head.whole),
         };
         let text = sniff::decode(&head.bytes, encoding).into_owned();
-        let csv = match (csv, format) {
-            (Some(csv), _) => csv,
-            (None, Format::Csv) => sniff::dialect(&text, head.whole).csv,
-            (None, _) => Csv::new(b','),
+        let csv = match format {
+            Format::Csv => csv.unwrap_or_else(|| sniff::dialect(&text, head.whole).csv),
+            Format::Jsonl | Format::Lines => csv.unwrap_or(Csv::new(b',')),
+            other => return Err(Error::bug(format!("no inspection reads the rows of {}", other.name()))),
         };
         Ok(Self { format, text, whole: head.whole, stored: head.stored, encoding, csv })
     }
@@ -271,14 +271,18 @@ pub(super) async fn parquet_columns(
     Ok(fields.iter().map(column).collect())
 }
 
-/// Returns the columns of a file of `source` with Reuters stories.
-pub(super) async fn story_columns(
+/// Returns the columns of a file of `source` that is neither one document nor a sequence of rows.
+pub(super) async fn table_columns(
     ctx: &SessionContext,
     source: &Source,
     file: &SourceFile,
 ) -> Result<Vec<InspectedColumn>> {
-    let names = source::STORY_COLUMNS.map(str::to_owned);
-    let (samples, rows) = sample(ctx, source, file, "body", &names).await?;
+    let Reading::Parser(parser) = source::format_of(source.format).reading else {
+        return parquet_columns(ctx, source, file).await;
+    };
+    let names = parser.columns(ctx, file).await?;
+    let Some(text) = names.first() else { return Ok(Vec::new()) };
+    let (samples, rows) = sample(ctx, source, file, text, &names).await?;
     Ok(names.iter().zip(samples).map(|(name, sample)| sample.column(name, "text", true, rows)).collect())
 }
 

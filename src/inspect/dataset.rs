@@ -2,7 +2,7 @@
 
 use datafusion::execution::context::SessionContext;
 
-use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, parquet_columns, story_columns};
+use super::columns::{InspectedColumn, RecordFile, SAMPLED_BYTES, table_columns};
 use super::sniff::is_number;
 use crate::error::{Error, Result};
 use crate::job::file::JobFile;
@@ -39,19 +39,13 @@ impl Dataset {
             return Err(source::without_rows(files.iter().map(SourceFile::path), ["is", "are"], "empty"));
         };
         let mut has_tags = false;
-        let (encoding, csv, mut columns) = match format {
-            Format::Csv | Format::Jsonl | Format::Lines => {
-                let file = RecordFile::open(ctx, first, format, given, None).await?;
-                has_tags = format == Format::Lines && file.has_tags();
-                (file.encoding, file.csv, file.columns())
-            }
-            Format::Reuters => {
-                (given.unwrap_or_default(), Csv::new(b','), story_columns(ctx, &source, first).await?)
-            }
-            Format::Parquet | Format::Delta => {
-                (given.unwrap_or_default(), Csv::new(b','), parquet_columns(ctx, &source, first).await?)
-            }
-            _ => return Err(Error::bug(format!("{} have no columns", title(format)))),
+        let has_rows = source::format_of(format).has_rows();
+        let (encoding, csv, mut columns) = if has_rows {
+            let file = RecordFile::open(ctx, first, format, given, None).await?;
+            has_tags = format == Format::Lines && file.has_tags();
+            (file.encoding, file.csv, file.columns())
+        } else {
+            (given.unwrap_or_default(), Csv::new(b','), table_columns(ctx, &source, first).await?)
         };
         // Files of lines often have different origins, so their encodings can differ.
         if given.is_none() && (encoding != Encoding::Utf8 || format == Format::Lines) {
@@ -60,15 +54,12 @@ impl Dataset {
         // Many exports number their rows anew in each file, so values are only unique if the second file does not repeat them.
         if let Some(second) = full.next() {
             let others = match format {
-                Format::Csv | Format::Jsonl | Format::Lines => {
-                    RecordFile::open(ctx, second, format, Some(encoding), Some(csv))
-                        .await
-                        .map(|file| file.columns())
-                }
-                Format::Parquet => parquet_columns(ctx, &source, second).await,
-                Format::Reuters => story_columns(ctx, &source, second).await,
                 // A file of a Delta table may contain deleted rows.
-                _ => Ok(Vec::new()),
+                Format::Delta => Ok(Vec::new()),
+                _ if has_rows => RecordFile::open(ctx, second, format, Some(encoding), Some(csv))
+                    .await
+                    .map(|file| file.columns()),
+                _ => table_columns(ctx, &source, second).await,
             };
             // A run will report files that cannot be read, or reject their rows.
             let others = others.unwrap_or_default();

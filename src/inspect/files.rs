@@ -87,7 +87,7 @@ pub(super) async fn find(
         return Err(refusal(ctx, command, paths, &all, &groups, &notes).await);
     };
     let format = match format {
-        Format::Parquet if by_lines => return Err(no_lines(&paths.join(", "), format)),
+        _ if by_lines && format.rules().has_own_encoding => return Err(no_lines(&paths.join(", "), format)),
         _ if by_lines => Format::Lines,
         format => format,
     };

@@ -15,7 +15,7 @@ use datafusion::execution::context::SessionContext;
 
 use self::files::FilesOfFormat;
 use crate::error::Result;
-use crate::job::{Encoding, Format};
+use crate::job::{DocumentColumns, Encoding};
 
 pub(crate) struct InspectedPaths {
     pub files: FilesOfFormat,
@@ -40,9 +40,9 @@ pub(crate) async fn look(
     by_lines: bool,
 ) -> Result<InspectedPaths> {
     let files = files::find(ctx, command, paths, given, by_lines).await?;
-    let dataset = match files.format {
-        Format::Text => None,
-        format => Some(Dataset::open(ctx, &files.urls, format, given).await?),
+    let dataset = match files.format.rules().columns {
+        DocumentColumns::WholeFile => None,
+        _ => Some(Dataset::open(ctx, &files.urls, files.format, given).await?),
     };
     Ok(InspectedPaths { files, dataset })
 }

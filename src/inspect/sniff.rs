@@ -19,7 +19,6 @@ const JUDGED: usize = 100;
 /// Shares of regular records are rounded to this number of steps, so that a single irregular record does not decide between dialects.
 const PARTS: usize = 20;
 pub(super) const JUDGED_BYTES: usize = 64 * 1024;
-const PARQUET: &[u8] = b"PAR1";
 /// The maximum number of bytes in an ending that can name a format.
 const MAX_ENDING: usize = 8;
 
@@ -45,12 +44,13 @@ pub(super) async fn kind(
     // SGML without Reuters stories is read as text, because it has other elements.
     let named = named.filter(|format| *format != Format::Reuters || has_stories(&text));
     let other = if named == Some(Format::Csv) { other_data } else { other_file };
-    let kind = match (named, other(&head.bytes)) {
-        _ if head.bytes.starts_with(PARQUET) && head.compressed => Err(&COMPRESSED_PARQUET),
+    let by_magic = Format::from_magic(&head.bytes);
+    let kind = match (by_magic.or(named), other(&head.bytes)) {
+        _ if by_magic == Some(Format::Parquet) && head.compressed => Err(&COMPRESSED_PARQUET),
         _ if is_compressed_sgml(file.path()) && has_stories(&text) => Err(&COMPRESSED_SGML),
-        _ if head.bytes.starts_with(PARQUET) => Ok(Format::Parquet),
+        (Some(format), _) if by_magic.is_some() => Ok(format),
         (_, Some(other)) => Err(other),
-        (Some(Format::Parquet), _) => Ok(Format::Parquet),
+        (Some(format), _) if !format.rules().magic.is_empty() => Ok(format),
         _ if is_json_array(&text) || is_json_lines(&text, head.whole) => Ok(Format::Jsonl),
         (Some(Format::Jsonl), _) if may_be_document && alone => Err(&OTHER_JSON),
         (Some(Format::Jsonl), _) if may_be_document => Ok(Format::Text),

@@ -5,30 +5,55 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-/// The formats of source files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
+/// Defines [`Format`] from its variants and their names in job files.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident = $name:literal,)*) => {
+        /// The formats of source files.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// All formats, in the order in which messages list them.
+            pub const ALL: &[Self] = &[$(Self::$format),*];
+
+            /// Returns the name of the format in a job file.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$format => $name,)*
+                }
+            }
+        }
+    };
+}
+
+formats! {
     /// The SGML files of the Reuters-21578 collection.
-    Reuters,
+    Reuters = "reuters",
     /// Delimited text, possibly compressed.
-    Csv,
+    Csv = "csv",
     /// Apache Parquet.
-    Parquet,
+    Parquet = "parquet",
     /// The Parquet files of the newest version of a Delta table.
-    Delta,
+    Delta = "delta",
     /// One JSON object per line, possibly compressed.
-    Jsonl,
+    Jsonl = "jsonl",
     /// One document per file.
-    Text,
+    Text = "text",
     /// One document per line of a text file, possibly compressed.
-    Lines,
+    Lines = "lines",
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRules {
     /// The columns of documents in the format.
     pub columns: DocumentColumns,
+    /// The lower-case endings of files that are read in a folder, without the ending of a compression. If empty, every file is read.
+    pub endings: &'static [&'static str],
+    /// The first bytes of every file, or no bytes if files can begin differently.
+    pub magic: &'static [u8],
     /// Whether the encoding is fixed or declared in the files, so that the job must not set it.
     pub has_own_encoding: bool,
     /// Whether texts contain character references such as `&lt;`.
@@ -48,21 +73,6 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
-const ENDINGS: [(&str, Format); 12] = [
-    (".parquet", Format::Parquet),
-    (".parq", Format::Parquet),
-    (".pq", Format::Parquet),
-    (".csv", Format::Csv),
-    (".tsv", Format::Csv),
-    (".jsonl", Format::Jsonl),
-    (".jsonlines", Format::Jsonl),
-    (".ndjson", Format::Jsonl),
-    (".json", Format::Jsonl),
-    (".sgm", Format::Reuters),
-    (".sgml", Format::Reuters),
-    (".txt", Format::Text),
-];
-
 const COMPRESSED: [&str; 4] = [".gz", ".zst", ".bz2", ".xz"];
 
 /// Returns the path of a compressed file without the ending of the compression.
@@ -74,47 +84,51 @@ pub(crate) fn without_compression(path: &str) -> Option<&str> {
 }
 
 impl Format {
-    /// All formats, in the order in which messages list them.
-    pub const ALL: &[Self] =
-        &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text, Self::Lines];
-
-    /// Returns the name of the format in a job file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Reuters => "reuters",
-            Format::Csv => "csv",
-            Format::Parquet => "parquet",
-            Format::Delta => "delta",
-            Format::Jsonl => "jsonl",
-            Format::Text => "text",
-            Format::Lines => "lines",
-        }
-    }
-
     /// Returns the format for the ending of a path, URL or pattern. The ending of a compression may follow, if the format can be read
     /// compressed. Tables in `.txt` files count as text.
     pub(crate) fn from_path(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let inner = without_compression(&path);
-        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| inner.unwrap_or(&path).ends_with(ending))?;
+        let has_ending = |ending: &&str| inner.unwrap_or(&path).ends_with(ending);
+        let reads = |format: &Format| format.rules().endings.iter().any(has_ending);
+        let text = has_ending(&".txt").then_some(Format::Text);
+        let format = text.or_else(|| Self::ALL.iter().copied().find(reads))?;
         (inner.is_none() || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
     }
 
+    /// Returns the format of a file that begins with `bytes`, if it is known by its magic number. Files of Delta tables count as Parquet.
+    pub(crate) fn from_magic(bytes: &[u8]) -> Option<Format> {
+        Self::ALL.iter().copied().find(|format| {
+            let magic = format.rules().magic;
+            !magic.is_empty() && bytes.starts_with(magic)
+        })
+    }
+
     /// Returns the rules for sources in this format.
-    pub(crate) fn rules(self) -> FormatRules {
+    pub(crate) const fn rules(self) -> FormatRules {
         let records = FormatRules {
             columns: DocumentColumns::OfFile,
+            endings: &[],
+            magic: b"",
             has_own_encoding: false,
             has_references: false,
             takes_in_outputs: false,
         };
         match self {
-            Format::Csv | Format::Jsonl => records,
-            Format::Parquet | Format::Delta => {
-                FormatRules { has_own_encoding: true, takes_in_outputs: true, ..records }
+            Format::Csv => FormatRules { endings: &[".csv", ".tsv", ".txt"], ..records },
+            Format::Jsonl => {
+                FormatRules { endings: &[".jsonl", ".jsonlines", ".ndjson", ".json"], ..records }
             }
+            Format::Parquet | Format::Delta => FormatRules {
+                endings: &[".parquet", ".parq", ".pq"],
+                magic: b"PAR1",
+                has_own_encoding: true,
+                takes_in_outputs: true,
+                ..records
+            },
             Format::Reuters => FormatRules {
                 columns: DocumentColumns::Fixed { id: &["oldid"], text: "body" },
+                endings: &[".sgm", ".sgml"],
                 has_references: true,
                 ..records
             },
@@ -153,6 +167,11 @@ impl FormatName {
     fn names() -> impl Iterator<Item = &'static str> {
         Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
     }
+
+    /// Returns the names of all formats, for messages.
+    pub(super) fn list() -> String {
+        Self::names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl<'de> Deserialize<'de> for FormatName {
@@ -163,8 +182,7 @@ impl<'de> Deserialize<'de> for FormatName {
         }
         let format = Format::ALL.iter().find(|format| format.name() == name);
         format.map(|&format| FormatName::Files(format)).ok_or_else(|| {
-            let names: Vec<_> = FormatName::names().map(|name| format!("`{name}`")).collect();
-            de::Error::custom(format!("unknown variant `{name}`, expected one of {}", names.join(", ")))
+            de::Error::custom(format!("unknown variant `{name}`, expected one of {}", FormatName::list()))
         })
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::Job;
+use super::{Format, Job};
 use crate::error::{Error, Result};
 
 /// Returns the keys and values of a job file for the JSON of a resolved [`Job`](super::Job). Omits keys without a value, and values that
@@ -61,7 +62,8 @@ fn add(found: &mut BTreeMap<String, Value>, section: &str, keys: Map<String, Val
 
 fn source(source: &Map<String, Value>) -> Map<String, Value> {
     let mut keys = Map::new();
-    let format = source.get("format").and_then(Value::as_str).unwrap_or_default();
+    let format = source.get("format").and_then(|name| Format::deserialize(name).ok());
+    let rules = format.map(Format::rules);
     for (name, value) in source {
         match name.as_str() {
             "urls" => keys.insert("url".into(), one_or_all(value)),
@@ -72,7 +74,7 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
                 keys.insert("seed".into(), value["seed"].clone());
                 keys.insert("limit".into(), value["size"].clone())
             }
-            "csv" if format == "csv" => {
+            "csv" if format == Some(Format::Csv) => {
                 for byte in ["delimiter", "quote", "escape"] {
                     let character =
                         value[byte].as_u64().and_then(|byte| char::from_u32(u32::try_from(byte).ok()?));
@@ -86,8 +88,8 @@ fn source(source: &Map<String, Value>) -> Map<String, Value> {
             }
             "csv" | "table_versions" => None,
             "max_text" => keys.insert(name.clone(), json!(value.to_string())),
-            "references" if format != "reuters" => None,
-            "encoding" if matches!(format, "parquet" | "delta") => None,
+            "references" if !rules.is_some_and(|rules| rules.has_references) => None,
+            "encoding" if rules.is_some_and(|rules| rules.has_own_encoding) => None,
             _ => keys.insert(name.clone(), value.clone()),
         };
     }

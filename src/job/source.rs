@@ -241,7 +241,8 @@ fn format_of(given: Option<FormatName>, urls: &[String]) -> Checked<Format> {
                     KEY,
                     format!(
                         "is required but missing: `{url}` has no ending that determines it, as .parquet, .csv or .jsonl would; expected \
-                         \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\", \"lines\" or \"output\""
+                         one of {}",
+                        FormatName::list()
                     ),
                 );
             }
@@ -272,7 +273,7 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
             "is \"detect\", which only works with the format text: expected the encoding of the files",
         ),
         Some(_) if rules.has_own_encoding => {
-            wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
+            wrong(KEY, "is set, but texts in files of this format are always UTF-8: remove the key")
         }
         Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
     }

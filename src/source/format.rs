@@ -27,7 +27,7 @@ pub(crate) struct SourceFormat {
     /// The name of files in this format, for messages.
     pub title: &'static str,
     pub listing: Listing,
-    /// The lower-case endings of files that are read in a folder, without the ending of a compression. If empty, every file is read.
+    /// The endings of the format's rules.
     pub endings: &'static [&'static str],
     pub reading: Reading,
     pub rewriting: Rewriting,
@@ -92,6 +92,12 @@ pub(crate) trait ParsedFormat: Sync {
     async fn plan(&self, request: ParseRequest<'_>) -> Result<ParsePlan>;
 
     fn reader(&self, parser: &Parser, file: &SourceFile) -> Result<Box<dyn DocumentReader>>;
+
+    /// Returns the names of the columns of `file`, all of which contain texts. Required unless the file is one document or a sequence of
+    /// rows.
+    async fn columns(&self, _ctx: &SessionContext, _file: &SourceFile) -> Result<Vec<String>> {
+        Err(Error::bug("a source format does not name its columns"))
+    }
 
     fn may_be_compressed(&self) -> bool {
         true

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{cast, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 
-use self::format::{ParseRequest, Parser, Reading, WantedValues};
+use self::format::{ParseRequest, Parser, WantedValues};
 use self::formats::parquet;
 use self::reading::parse_files::ParsedTable;
 use self::rows::columns::{self, NamedExpressions, NeededColumns};
@@ -32,7 +32,7 @@ use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub(crate) use self::file::{SourceFile, without_rows};
 pub(crate) use self::format::{
-    AddedValue, CannotAppend, FilePiece, Rewriting, Row, RowFormat, TextCut, TextPlace,
+    AddedValue, CannotAppend, FilePiece, Reading, Rewriting, Row, RowFormat, TextCut, TextPlace,
 };
 pub(crate) use self::formats::csv::first_records;
 pub(crate) use self::formats::format_of;
@@ -45,7 +45,6 @@ pub(crate) use self::formats::parquet::pinned_scan;
 pub(crate) use self::formats::parquet::{
     NumberRows, ParquetFile, decoded_arrow_schema, is_string, named_fields,
 };
-pub(crate) use self::formats::reuters::COLUMNS as STORY_COLUMNS;
 pub(crate) use self::formats::text::{START_BYTES, is_stored_text};
 pub(crate) use self::identity::{Checksums, InputComparison, checksum_of};
 pub use self::listing::{Listed, list};

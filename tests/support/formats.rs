@@ -14,7 +14,7 @@ pub struct Format {
 /// The keys of a source whose files have columns.
 pub const COLUMNS: &str = "id = \"id\"\ntext = \"text\"\n";
 
-/// Documents in every format, each in two files.
+/// Documents in every format, each in two files. Lines have other ids, and Delta tables have a log, so other tests read them.
 pub fn formats(documents: &[Document]) -> Vec<Format> {
     let halves: Vec<&[Document]> = documents.chunks(documents.len().div_ceil(2)).collect();
     let each = |end: &str, bytes: &dyn Fn(&[Document]) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {

@@ -18,8 +18,8 @@ pub(crate) const LOOK_MEMORY: u64 = 256 << 20;
 /// Data without a job file, and the way to read the data.
 #[derive(clap::Args)]
 pub(crate) struct DataArguments {
-    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON, Reuters SGML, or
-    /// the folder of a Delta table), or text files
+    /// Files, folders with their subfolders, patterns and URLs: data whose rows are documents (such as Parquet, CSV, JSON, Reuters
+    /// SGML, or the folder of a Delta table), or text files
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<String>,
     /// The column of data that contains the texts. Repeat the option or separate names by commas for several columns [default: the only
@@ -171,8 +171,8 @@ impl DataArguments {
         let options = ["--text", "--id"].into_iter().zip(self.columns());
         let Some((option, _)) = options.into_iter().find(|(_, given)| given.is_some()) else { return Ok(()) };
         Err(Error::job(format!(
-            "{option} names a column, and text files have no columns: leave it out, or name only data (Parquet, CSV, JSON lines or a \
-             Delta table)"
+            "{option} names a column, and text files have no columns: leave it out, or name only data (such as Parquet, CSV, \
+             JSON lines or a Delta table)"
         )))
     }
 }

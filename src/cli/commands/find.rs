@@ -22,8 +22,8 @@ use crate::pipeline::OnExisting;
 
 /// Find similar documents, without a job file
 ///
-/// Compares the rows of Parquet, CSV and JSON files and of Delta tables. Other files are compared as whole texts. The detected
-/// settings, such as the delimiter and the text column, are printed to standard error.
+/// Compares the rows of data, such as Parquet, CSV and JSON files or Delta tables. Other files are compared as whole texts. The
+/// detected settings, such as the delimiter and the text column, are printed to standard error.
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance find essays/ --show 3
   resemblance find reviews.parquet --text body --threshold 0.7

@@ -17,7 +17,7 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 pub(super) const LINES: SourceFormat = SourceFormat {
     title: "lines of text",
     listing: Listing::Files,
-    endings: &[],
+    endings: job::Format::Lines.rules().endings,
     reading: Reading::Parser(&TextLines),
     rewriting: Rewriting::Rows(&TextLines),
 };

@@ -1,4 +1,5 @@
-//! The list of source formats. A new format needs a file here, a line in [`format_of`], and a variant of [`Format`](crate::job::Format).
+//! The list of source formats. A new format needs a file here, a line in [`format_of`], and a variant of [`Format`](crate::job::Format)
+//! with its rules.
 
 pub(in crate::source) mod csv;
 pub(in crate::source) mod jsonl;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::execution::context::SessionContext;
 use memchr::{memchr, memchr_iter};
 
 use crate::error::{Error, Result};
@@ -22,13 +23,13 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 pub(super) const REUTERS: SourceFormat = SourceFormat {
     title: "SGML",
     listing: Listing::Files,
-    endings: &[".sgm", ".sgml"],
+    endings: job::Format::Reuters.rules().endings,
     reading: Reading::Parser(&Reuters),
     rewriting: Rewriting::AsParquet,
 };
 
 /// The columns of a story. `topics` and `places` contain the `<D>` items, joined by commas.
-pub(crate) const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
+const COLUMNS: [&str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
 
 struct Reuters;
 
@@ -47,6 +48,10 @@ impl ParsedFormat for Reuters {
         let job::Source { encoding, references, .. } = parser.source;
         let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
         Ok(Box::new(StoryReader { defect, references, ..StoryReader::default() }))
+    }
+
+    async fn columns(&self, _: &SessionContext, _: &SourceFile) -> Result<Vec<String>> {
+        Ok(COLUMNS.map(str::to_owned).to_vec())
     }
 
     fn may_be_compressed(&self) -> bool {

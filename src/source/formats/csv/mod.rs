@@ -28,7 +28,7 @@ use crate::source::rows::columns::{column, missing, value_name};
 pub(super) const CSV: SourceFormat = SourceFormat {
     title: "CSV",
     listing: Listing::Files,
-    endings: &[".csv", ".tsv", ".txt"],
+    endings: job::Format::Csv.rules().endings,
     reading: Reading::Parser(&CsvFormat),
     rewriting: Rewriting::Rows(&CsvFormat),
 };

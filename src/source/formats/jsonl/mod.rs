@@ -31,7 +31,7 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 pub(super) const JSONL: SourceFormat = SourceFormat {
     title: "JSON lines",
     listing: Listing::Files,
-    endings: &[".jsonl", ".jsonlines", ".ndjson", ".json"],
+    endings: job::Format::Jsonl.rules().endings,
     reading: Reading::Parser(&JsonLines),
     rewriting: Rewriting::Rows(&JsonLines),
 };

@@ -53,7 +53,7 @@ pub(crate) use self::reader::pinned_scan;
 pub(super) const PARQUET: SourceFormat = SourceFormat {
     title: "Parquet",
     listing: Listing::Files,
-    endings: &[".parquet", ".parq", ".pq"],
+    endings: job::Format::Parquet.rules().endings,
     reading: Reading::ParquetScan,
     rewriting: Rewriting::ParquetValues,
 };

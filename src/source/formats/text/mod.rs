@@ -25,7 +25,7 @@ use crate::source::rows::columns::{column, value_name};
 pub(super) const TEXT: SourceFormat = SourceFormat {
     title: "text files",
     listing: Listing::Files,
-    endings: &[],
+    endings: job::Format::Text.rules().endings,
     reading: Reading::Parser(&TextFormat),
     rewriting: Rewriting::WholeFile,
 };
