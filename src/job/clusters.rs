@@ -399,12 +399,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_method_is_named_as_in_job_files() {
-        assert_eq!(ClusterMethod::Representative.to_string(), "representative");
-        assert_eq!(ClusterMethod::Components.to_string(), "components");
-    }
-
-    #[test]
     fn reference_documents_come_first_unless_keep_says_when() {
         for (keep, order) in [
             (&[][..], &["reference", "length() desc"][..]),
