@@ -128,12 +128,14 @@ impl DocumentReader for TextReader {
         }
         let chunk = std::mem::take(chunk);
         self.chunks.extend((!chunk.is_empty()).then_some(chunk));
-        if self.is_too_long() {
-            self.chunks = vec![self.start(START_BYTES).into()];
+        let is_other = self.bytes >= LONG_TEXT && other_text(&self.start(SEARCHED)).is_some();
+        if is_other || self.is_too_long() {
+            // The file becomes a reject, for which its start is sufficient.
+            self.chunks = vec![self.start(SEARCHED).into()];
         }
         if let Some(shingle) = self.cut.as_ref().filter(|_| before < LONG_TEXT && self.bytes >= LONG_TEXT)
             && self.step().is_none()
-            && other_text(&self.start(SEARCHED)).is_none()
+            && !is_other
         {
             let mut long = LongTextReader::new(shingle)?;
             self.chunks.drain(..).for_each(|chunk| long.take(&chunk, false));
