@@ -32,8 +32,8 @@ impl ReferenceDocuments {
 
     /// Returns the reference documents that can be in clusters and that this run does not replace. Their columns are [`groups::ordered`],
     /// `set_hash_0`, `set_hash_1` and `before`, with the types of `like`. Also returns the value of `before` for new documents.
-    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending. Documents of outputs for
-    /// which `wanted` is false can be omitted.
+    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending. May omit documents of
+    /// reference outputs for which `wanted` is false.
     pub(crate) fn clustered(
         &self,
         cx: &StageContext<'_>,

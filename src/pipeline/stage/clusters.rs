@@ -1,14 +1,13 @@
 //! The stages ranks, represented, clusters, cluster_levels and cluster_id_changes, which compute clusters from pairs.
 
-use datafusion::common::cast::as_uint64_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
-use futures::TryStreamExt;
 
 use super::interface::{
     BYTES_OF_EDGE, BYTES_OF_KEY, BYTES_OF_MEMBER, Error, Job, Planned, Result, Stage, StageContext, Table,
     WorkTable, boxed,
 };
+use crate::error::Kind;
 use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
 use crate::frames::copies::{Paired, Rules};
 use crate::frames::groups::{key, with_groups_of_clusters};
@@ -18,6 +17,7 @@ use crate::frames::reference::{new_and_reference, with_place};
 use crate::frames::{columns, with_columns};
 use crate::job::{Clusters, Compare, Preference, Reference};
 use crate::pipeline::groups::{self, SET};
+use crate::pipeline::numbers::keys_of;
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
@@ -61,28 +61,32 @@ pub(super) static RANKS: Stage = Stage::work(
     }),
 );
 
-/// The maximum number of documents in components for which [`is_node`] reads the components, and of documents in its condition.
-const MOST_COMPONENTS: u64 = 16 << 20;
+/// The maximum number of rows in each table that [`is_node`] joins.
+const MOST_JOINED: u64 = 16 << 20;
+/// The maximum number of documents in the condition of [`is_node`].
 const MOST_NODES: usize = 1 << 14;
+/// The maximum number of documents in the conditions for all reference outputs together.
+const MOST_NODES_OF_ALL: usize = 1 << 18;
 
-/// Returns the condition that a document of a reference output is among the `nodes` (node, ..). Returns `None` if there are many.
+/// Returns the condition that a document of a reference output is among the `nodes` (node, ..). Returns `None` if there are many, or if
+/// the joins need too much memory. Then the stage reads all documents, with as many partitions as it needs.
 async fn is_node(cx: &StageContext<'_>, nodes: DataFrame) -> Result<Option<Expr>> {
-    if cx.reference_outputs().is_none() || cx.rows(WorkTable::COMPONENTS) > MOST_COMPONENTS {
+    let Some(outputs) = cx.reference_outputs() else { return Ok(None) };
+    if cx.rows(WorkTable::COMPONENTS).max(cx.rows(WorkTable::KEYS)) > MOST_JOINED {
         return Ok(None);
     }
-    let mut rows = nodes.select(columns(["node"]))?.execute_stream().await?;
-    let mut docs = Vec::new();
-    while let Some(batch) = rows.try_next().await? {
-        docs.extend(as_uint64_array(batch.column(0))?.values().iter().map(|doc| lit(doc.cast_signed())));
-        if docs.len() > MOST_NODES {
-            return Ok(None);
-        }
-    }
-    Ok(Some(col("doc").in_list(docs, false)))
+    let most = MOST_NODES.min(MOST_NODES_OF_ALL / outputs.chain.outputs.len().max(1));
+    let docs = match keys_of(nodes.select(columns(["node"]))?.limit(0, Some(most + 1))?).await {
+        Err(error) if error.kind() == Kind::Memory => return Ok(None),
+        docs => docs?,
+    };
+    let is_small = docs.len() <= most;
+    let docs = docs.into_iter().map(|doc| lit(doc.cast_signed())).collect();
+    Ok(is_small.then(|| col("doc").in_list(docs, false)))
 }
 
-/// All new and reference documents, with the columns for [`ranks_with_reference`]. Reference documents for which `wanted` is false can be
-/// omitted.
+/// All new and reference documents, with the columns for [`ranks_with_reference`]. May omit documents of reference outputs for
+/// which `wanted` is false.
 fn clustered(
     cx: &StageContext<'_>,
     reference: &ReferenceDocuments,
