@@ -13,10 +13,8 @@ use crate::kernel::signature::estimate;
 /// The probability that a job finds a pair, as a function of the Jaccard similarity of the pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// The bands of the job, or `None` if buckets do not decide on candidates.
+    /// The bands of the job, or `None` if all similar pairs are candidates.
     lsh: Option<Lsh>,
-    /// An upper bound of the curve. It is 0 if the method misses pairs in an unknown way, so that the curve is a lower bound.
-    most: f64,
     /// One entry per number of differing values in two signatures, from 0 to the largest number whose estimate reaches the threshold. An
     /// entry contains the logarithm of the number of ways to place the differences, and the probability that such a pair is a candidate.
     /// `None` if the job does not drop candidates by their estimates.
@@ -34,8 +32,7 @@ impl Curve {
             .take_while(|apart| estimate(permutations - apart, *permutations, *bits) >= score.threshold);
         let by_estimate = (score.prefilter || score.by == ScoreBy::Signature)
             .then(|| by_differences(*permutations, lsh.as_ref(), kept.count()));
-        let is_known = lsh.is_some() || method.finds_all_pairs();
-        Self { lsh, most: if is_known { 1.0 } else { 0.0 }, by_estimate, permutations: *permutations }
+        Self { lsh, by_estimate, permutations: *permutations }
     }
 
     pub(crate) fn has_estimates(&self) -> bool {
@@ -52,14 +49,14 @@ impl Curve {
         let at = |(apart, (places, candidate)): (usize, &(f64, f64))| {
             candidate * (places + times(self.permutations - apart, same) + times(apart, other)).exp()
         };
-        by_differences.iter().enumerate().map(at).sum::<f64>().min(self.most)
+        by_differences.iter().enumerate().map(at).sum::<f64>().min(1.0)
     }
 
     /// Returns the probability that two documents with Jaccard similarity `s` become a candidate.
     pub fn candidate(&self, s: f64) -> f64 {
         match &self.lsh {
             Some(lsh) => -(log_missed(s, lsh.bands, lsh.rows) + log_not_by_chance(lsh)).exp_m1(),
-            None => self.most,
+            None => 1.0,
         }
     }
 }
@@ -101,8 +98,8 @@ fn by_differences(n: usize, lsh: Option<&Lsh>, counts: usize) -> Vec<(f64, f64)>
     missed.into_iter().enumerate().map(|(d, missed)| (choose(n, d), 1.0 - missed * not_by_chance)).collect()
 }
 
-/// Returns the probability that two documents share a bucket in at least one of `bands` bands with `rows` rows. Their Jaccard similarity is
-/// `s`, in [0, 1]. It increases with `s` and with `bands`, and decreases with `rows`.
+/// Returns the probability that two documents with Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands` bands with
+/// `rows` rows. The probability increases with `s` and with `bands`, and decreases with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
     // 1 - (1 - x)^b loses all digits if x is tiny. This form loses none, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()

@@ -18,16 +18,11 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    pub(super) fn check(&self, has_groups: bool, has_passages: bool, has_reference: bool) -> Checked<()> {
+    pub(super) fn check(&self, has_groups: bool, has_passages: bool) -> Checked<()> {
         require(
             self.method.compares() || has_passages,
             "candidates.method",
             "set to \"none\" compares no documents and only finds passages: add the section [passages], or expected another method",
-        )?;
-        require(
-            self.method.is_pairwise() || !has_reference,
-            "candidates.method",
-            "compares a document only with some others of its job, and [against] would miss pairs: expected \"lsh\", \"prefix\" or \"all\"",
         )?;
         require(
             self.compare == Compare::All || has_groups,
@@ -110,17 +105,9 @@ impl Method {
         answer!(self, yes: Method::Prefix, no: Method::Lsh | Method::All | Method::None)
     }
 
-    /// Returns whether all similar documents are candidates, if documents are compared. If not, and without buckets, the recall is unknown.
+    /// Returns whether all similar documents are candidates, if documents are compared.
     pub(crate) fn finds_all_pairs(self) -> bool {
         answer!(self, yes: Method::All | Method::Prefix | Method::None, no: Method::Lsh)
-    }
-
-    /// Returns whether similar documents stay candidates when the job has more documents. Otherwise the pairs of a job against an output,
-    /// or of merged outputs, are not the pairs of a job over all documents.
-    fn is_pairwise(self) -> bool {
-        match self {
-            Method::Lsh | Method::All | Method::Prefix | Method::None => true,
-        }
     }
 
     /// Returns the name of a method that misses a short document in a long one, and what misses it.

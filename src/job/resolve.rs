@@ -77,8 +77,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         Reference::Outputs { .. } => false,
         Reference::Source(second) => second.group.is_some(),
     });
-    let has_groups = source.group.is_some() || second_has_groups;
-    candidates.check(has_groups, file.passages.is_some(), against.is_some())?;
+    candidates.check(source.group.is_some() || second_has_groups, file.passages.is_some())?;
     let choice = lsh.choice()?;
     let chosen = choose_bands(choice, minhash.permutations, score.least_jaccard(), method)
         .or_else(|e| wrong("lsh.target_recall", format!("cannot be reached: {e}")))?;
