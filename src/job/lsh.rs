@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::values::{Checked, require, wrong};
 use crate::error::counts::counted;
-use crate::kernel::lsh_bands::BucketHash;
+use crate::kernel::lsh_bands::{BucketHash, Buckets};
 
 /// The default of `target_recall`. It is used if `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
@@ -118,6 +118,11 @@ pub struct Lsh {
 pub(crate) const ROWS_OF_16_BITS: usize = 3;
 
 impl Lsh {
+    /// Returns the settings of the buckets.
+    pub(crate) fn buckets(&self) -> Buckets {
+        Buckets { bands: self.bands, rows: self.rows, hash: self.bucket_hash, table_size: self.table_size }
+    }
+
     /// Returns the numbers of bands and rows in words, as in `42 bands of 3 rows`.
     pub(crate) fn bands_of_rows(&self) -> String {
         format!("{} of {}", counted(self.bands as u64, "band"), counted(self.rows as u64, "row"))

@@ -27,7 +27,7 @@ use crate::job::{Family, Job, Lsh, ShingleHash, Short};
 use crate::kernel::bucket_tags::tag_set;
 use crate::kernel::hash::document_key;
 use crate::kernel::linear::{self, Linear};
-use crate::kernel::lsh_bands::{Buckets, lsh_bands};
+use crate::kernel::lsh_bands::lsh_bands;
 use crate::kernel::measure::shared;
 use crate::kernel::minhash::{Permutations, minhash};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
@@ -221,13 +221,9 @@ impl BestCandidates {
     }
 }
 
-fn bucket_settings(lsh: &Lsh) -> Buckets {
-    Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size }
-}
-
 fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
     let mut own = Vec::new();
-    lsh_bands(sketch.signature.signature(), bucket_settings(lsh), &mut own).ok_or_else(|| misfit(lsh))?;
+    lsh_bands(sketch.signature.signature(), lsh.buckets(), &mut own).ok_or_else(|| misfit(lsh))?;
     Ok(own)
 }
 
@@ -238,7 +234,7 @@ async fn candidates(
     own: &[u64],
     lsh: &Lsh,
 ) -> Result<BestCandidates> {
-    let (of, buckets) = (query.sketch, bucket_settings(lsh));
+    let (of, buckets) = (query.sketch, lsh.buckets());
     let mut best = BestCandidates { levels: BTreeMap::new(), kept: 0, most: query.top, found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
     let mut others = Vec::new();

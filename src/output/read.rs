@@ -142,8 +142,8 @@ struct Scanned {
 }
 
 impl ManifestTable {
-    /// Makes scans skip rows for which `wanted` is false. They read the columns of `wanted`, and pages of other columns with remaining
-    /// rows. The condition is not part of the logical plan, so it can contain many values. A scan can return all rows if its reader cannot
+    /// Makes scans skip rows for which `wanted` is false. They read all pages of the columns in `wanted`, and only
+    /// pages with remaining rows of other columns. The condition is not part of the logical plan, so it can contain many values. A scan can return all rows if its reader cannot
     /// evaluate the condition.
     pub(crate) fn only(self, wanted: Option<Expr>) -> Self {
         Self { wanted, ..self }

@@ -166,11 +166,8 @@ impl Chain {
 
     /// Whether all outputs contain tags of the buckets of `lsh`.
     pub(crate) fn has_tags(&self, lsh: &Lsh) -> bool {
-        let buckets = |lsh: &Lsh| (lsh.bands, lsh.rows, lsh.bucket_hash, lsh.table_size);
-        self.outputs
-            .iter()
-            .map(Stored::job)
-            .all(|made| made.columns().bucket_tags && buckets(&made.lsh) == buckets(lsh))
+        let mut jobs = self.outputs.iter().map(Stored::job);
+        jobs.all(|made| made.columns().bucket_tags && made.lsh.buckets() == lsh.buckets())
     }
 
     pub(crate) fn all_by_components(&self) -> bool {

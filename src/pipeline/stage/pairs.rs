@@ -56,14 +56,14 @@ pub(super) static CANDIDATES: Stage = Stage::work(
 }));
 
 pub(super) static SCORES: Stage =
-    Stage::work(WorkTable::SCORES, describe_scores, |_| true, boxed!(|cx| plan_scores(cx).await)).then(
-        boxed!(|cx| {
+    Stage::work(WorkTable::SCORES, describe_scores, |_| true, |cx| Box::pin(plan_scores(cx))).then(boxed!(
+        |cx| {
             if cx.input.merged().is_none() && cx.job.candidates.method.compares() {
                 pair_limit::check_scores(cx).await?;
             }
             Ok(Vec::new())
-        }),
-    );
+        }
+    ));
 
 fn describe_scores(job: &Job) -> String {
     if job.candidates.method.compares() && !job.compares() {

@@ -100,12 +100,12 @@ pub(super) static REFERENCE: Stage = Stage::work(
     None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
 
-/// The maximum number of new tags, summed over the plans of all reference outputs, each of which contains 10 bytes for a tag. It depends on
-/// neither memory nor engine, so that the counts of a run do not either.
+/// The maximum number of new tags, times the number of reference outputs. The plan contains a set for each output, with 10 bytes for each
+/// tag. The limit does not depend on memory or engine, so the counts of a run do not either.
 const MOST_TAGS: u64 = 1 << 20;
 
-/// Returns the [`tag_set`] of new documents, if candidates share a bucket, the reference outputs contain tags, and the set is small. Few
-/// other reference documents have one of these tags by chance. The stage `candidates` compares whole buckets.
+/// Returns the [`tag_set`] of new documents. Returns `None` if candidates need no common bucket, if a reference output lacks tags, or if
+/// there are too many tags. A few documents have a tag by chance, and the stage `candidates` compares whole buckets.
 async fn new_tags(cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<Option<Vec<u32>>> {
     let (method, lsh, count) = (cx.job.candidates.method, &cx.job.lsh, outputs.chain.outputs.len() as u64);
     let tags = cx.rows(WorkTable::KEYS) * lsh.bands as u64;

@@ -1,6 +1,7 @@
-//! The tags of buckets, which show without a signature that two documents share no bucket. The tag of a bucket consists of its lower 32
-//! bits, so two buckets of one band have the same tag by chance with a probability of 2^-32. The definition never changes, because stored
-//! tags are compared with later tags.
+//! Tags of buckets. Without signatures, they show that two documents share no bucket.
+//!
+//! A tag is the lower 32 bits of a bucket. Two buckets of a band have the same tag by chance with a probability of 2^-32. The definition
+//! never changes, because stored tags are compared with later tags.
 
 /// Appends the tags of these buckets to `out`, with four bytes each, little endian.
 pub fn bucket_tags(buckets: &[u64], out: &mut Vec<u8>) {
@@ -14,8 +15,8 @@ const UNUSED: u32 = 0;
 const SLOTS: usize = 4;
 
 /// Returns the set of tags of documents with these `buckets`: a table for each of the `bands`, one after the other. A table consists of
-/// bits that show most tags outside the set, and of the slots of a hash table. The buckets of a document follow each other, in the order
-/// of the bands.
+/// bits that rule out most other tags, and of the slots of a hash table. `buckets` contains the buckets of one document after the other,
+/// in the order of the bands.
 pub fn tag_set(buckets: &[u64], bands: usize) -> Vec<u32> {
     let documents = buckets.chunks_exact(bands.max(1));
     let words = documents.len().div_ceil(2).max(1);
@@ -38,8 +39,8 @@ pub fn tag_set(buckets: &[u64], bands: usize) -> Vec<u32> {
 /// has as many bands as the document.
 pub fn has_tag(tags: &[u8], set: &[u32]) -> bool {
     let (tags, _) = tags.as_chunks::<4>();
-    let words = set.len() / (1 + SLOTS) / tags.len().max(1);
-    tags.iter().zip(set.chunks_exact((1 + SLOTS) * words.max(1))).any(|(&tag, table)| {
+    let words = (set.len() / (1 + SLOTS) / tags.len().max(1)).max(1);
+    tags.iter().zip(set.chunks_exact((1 + SLOTS) * words)).any(|(&tag, table)| {
         let (bits, slots) = table.split_at(words);
         let tag = u32::from_le_bytes(tag).max(1);
         let (word, bit) = bit(tag, words);
