@@ -241,7 +241,7 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
         return Ok(());
     }
     Err(Error::job(format!(
-        "--contained: the output lacks the pairs of {unknown} documents in large groups of identical documents with their representatives: \
+        "--contained: {unknown} documents in large groups of identical documents have no pair with their representative in the output: \
          run its job again with clusters.contained = {contained}, and apply without --contained"
     )))
 }

@@ -17,7 +17,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 use futures::TryStreamExt;
 
 use super::sets::{Sets, clusters, keys};
-use crate::error::counts::counted;
+use crate::error::counts::{counted, either};
 use crate::error::{Error, Result};
 use crate::frames::keep;
 use crate::job::{Compare, Score, ScoreBy, Shingle, ShingleHash};
@@ -185,8 +185,9 @@ impl PartnerSearch {
         let missing = drawn.len() - self.index.drawn.len().min(drawn.len());
         if missing > 0 {
             return Err(Error::input(format!(
-                "{missing} of {} no longer in the source: run the job again with --overwrite",
-                counted(drawn.len() as u64, "drawn document")
+                "{missing} of {} {} no longer in the source: run the job again with --overwrite",
+                counted(drawn.len() as u64, "drawn document"),
+                either(missing as u64, "is", "are")
             )));
         }
         self.index.finish();

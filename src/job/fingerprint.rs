@@ -14,7 +14,7 @@ pub const FORMAT_VERSION: u32 = 17;
 /// Returns the fingerprint of all settings and inputs that can change a row of the result, as 32 hexadecimal digits. It covers the
 /// settings that decide rows, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// It does not cover the name of the job, the URL of the output and the engine. It also ignores the rule that chose bands and rows, and the
+/// It does not cover the name of the job, the URL of the output or the engine. It also ignores the rule that chose bands and rows, and the
 /// order of `inputs`. The digits are the XXH3-128 of a canonical text.
 ///
 /// # Errors

@@ -24,7 +24,7 @@ pub(crate) struct StageContext<'a> {
     pub(super) job: &'a Job,
     /// The types that the source's columns have in tables.
     pub(super) types: SourceTypes,
-    /// A sentence about files of the source that lack columns.
+    /// A sentence about files of the source with other columns than its first file.
     pub(super) warning: Option<String>,
     pub(super) input: &'a RunInput,
     pub(super) reference: Option<&'a ReferenceDocuments>,

@@ -87,8 +87,8 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     })
 }
 
-/// Names a dataset by the last part of its URL that is no pattern. Several URLs are named by their common folder, or without one, by the
-/// first URL and the number of the others.
+/// Names a dataset by the last part of its URL that is not a pattern. Names several URLs by their common folder. Without one, names them by
+/// the first URL and the number of the others.
 pub(crate) fn dataset(urls: &[String]) -> Option<String> {
     let (first, more) = urls.split_first()?;
     let folders = first.rmatch_indices('/').map(|(at, _)| &first[..at]);

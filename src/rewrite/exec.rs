@@ -23,7 +23,7 @@ use super::work::{
     finished_part, put_part, rejected_path, written,
 };
 use super::{as_parquet, parquet, rows};
-use crate::error::counts::counted;
+use crate::error::counts::{count, counted};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::kernel::text::common_passages::SpanCutter;
@@ -198,7 +198,7 @@ async fn rewrite_file(
             "{} has {}, but the output knows {} of them: run the job again with --overwrite",
             file.path(),
             counted(counts.read, "document"),
-            expected.read
+            count(expected.read)
         )));
     }
     Ok((counts, written))

@@ -127,7 +127,7 @@ pub(crate) struct ParseRequest<'a> {
 /// The plan for parsing files, made from their first bytes.
 pub(crate) struct ParsePlan {
     pub wanted: WantedValues,
-    /// A sentence about files that lack columns or rows.
+    /// A sentence about files with other columns than the first file.
     pub warning: Option<String>,
     /// The columns of the files, with the expressions of their values.
     pub values: NamedExpressions,

@@ -94,7 +94,7 @@ pub struct Documents {
     pub frame: DataFrame,
     /// The types of the table columns that depend on the source.
     pub types: SourceTypes,
-    /// A sentence about files that lack columns.
+    /// A sentence about files with other columns than the first file.
     pub(crate) warning: Option<String>,
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn other_file(bytes: &[u8]) -> Option<&'static OtherFile> {
     KINDS.iter().find(|kind| kind.magic.iter().any(begins) && memmem::find(searched, kind.inside).is_some())
 }
 
-/// Like [`other_file`], for text in UTF-8. Also recognises bytes that are no text, by their control characters.
+/// Like [`other_file`], for text in UTF-8. Also recognises bytes that are not text, by their control characters.
 pub(crate) fn other_text(bytes: &[u8]) -> Option<&'static OtherFile> {
     other_file(bytes).or_else(|| is_binary(bytes).then_some(&UNKNOWN))
 }

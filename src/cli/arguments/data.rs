@@ -1,6 +1,6 @@
 //! Arguments of commands that read data without a job file. The arguments describe a job.
 
-use crate::cli::process::rejects_file::{NOT_TEXT, SkippedFile};
+use crate::cli::process::rejects_file::SkippedFile;
 use crate::cli::process::{files, on_session};
 use crate::cli::screen::Screen;
 use crate::engine::spills::SpillFolder;
@@ -114,7 +114,7 @@ impl FromData {
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
         let left_out = found.files.left_out.iter().map(|path| SkippedFile::left_out(path));
         let not_text = found.files.not_text.into_iter();
-        let not_text = not_text.map(|(path, remedy)| SkippedFile::new(&path, NOT_TEXT, remedy));
+        let not_text = not_text.map(|(path, remedy)| SkippedFile::not_text(&path, remedy));
         Ok(DataJob { job, noun, skipped: left_out.chain(not_text).collect(), folder })
     }
 }

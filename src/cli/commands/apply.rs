@@ -58,8 +58,8 @@ pub(crate) struct Apply {
     /// Format of the kept and the removed documents
     #[arg(long, value_enum, value_name = "KIND", default_value_t)]
     tables: TableFormat,
-    /// Keep a document unless it is paired with its representative, which contains this share of its shingles, such as 0.98. Replaces
-    /// clusters.contained in the job
+    /// Only remove documents that are paired with their representative, and of whose shingles it contains at least this share, such as
+    /// 0.98. Replaces clusters.contained in the job
     #[arg(long, value_name = "SHARE", value_parser = share)]
     contained: Option<f64>,
     /// The maximum share of documents that may be removed; replaces alarms.removed_share in the job

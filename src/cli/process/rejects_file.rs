@@ -43,7 +43,12 @@ impl SkippedFile {
         Self::new(path, LEFT_OUT, remedy.to_owned())
     }
 
-    pub(crate) fn new(path: &str, reason: &'static str, remedy: String) -> Self {
+    /// The file at `path` with the reason [`NOT_TEXT`].
+    pub(crate) fn not_text(path: &str, remedy: String) -> Self {
+        Self::new(path, NOT_TEXT, remedy)
+    }
+
+    fn new(path: &str, reason: &'static str, remedy: String) -> Self {
         let source = address::absolute_address(path).unwrap_or_else(|_| path.to_owned());
         Self { source, reason, remedy }
     }
@@ -102,10 +107,10 @@ impl RejectsFile {
 async fn rejects(job: &Job, skipped: &[SkippedFile]) -> Result<RecordBatch> {
     let session = lookup::session(&job.engine)?;
     let finished = Finished::open(&session, &job.output.url).await?;
-    let reasons = contract(Table::Rejects).reasons.iter();
     let mut remedies = case(col("reason"));
-    reasons
-        .for_each(|reason| remedies = remedies.when(lit(reason.name.as_str()), lit(reason.remedy.as_str())));
+    for reason in &contract(Table::Rejects).reasons {
+        remedies = remedies.when(lit(reason.name.as_str()), lit(reason.remedy.as_str()));
+    }
     let remedy = remedies.end()?.alias("remedy");
     let columns = vec![utf8("source"), col("position"), col("id"), utf8("reason"), remedy];
     let rejects = finished.table(Table::Rejects)?.select(columns)?;

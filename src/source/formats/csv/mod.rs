@@ -13,6 +13,7 @@ use datafusion::execution::context::SessionContext;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::records::{CsvRecord, RecordCutter, append_field, append_quoted};
+use crate::error::counts::counted;
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding};
 use crate::kernel::text::common_passages::without_spans;
@@ -370,7 +371,7 @@ fn other_columns(wanted: &[&str], heads: &[&CsvHead]) -> Option<String> {
     };
     let mut others: Vec<String> = heads.iter().filter_map(difference).collect();
     let more = others.split_off(others.len().min(SHOWN)).len();
-    let more = if more > 0 { format!("; and {more} more files") } else { String::new() };
+    let more = if more > 0 { format!("; and {}", counted(more as u64, "more file")) } else { String::new() };
     (!others.is_empty()).then(|| format!("not all files have the same columns: {}{more}", others.join("; ")))
 }
 

@@ -18,7 +18,7 @@ use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 
 use super::reader::{pinned_scan, split_index};
-use crate::error::counts::counted;
+use crate::error::counts::{count, counted};
 use crate::error::guard::guarded_async;
 use crate::error::{Context, Error};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, file_scan, only_input};
@@ -274,9 +274,10 @@ impl Numbering {
         let split = self.split(index)?;
         match split.expected_rows() {
             Some(rows) if rows != found => Err(Error::input(format!(
-                "{} has {} where its footer says {rows}: the file is damaged, restore it",
+                "{} has {} where its footer says {}: the file is damaged, restore it",
                 split.file.path,
-                counted(found, "row")
+                counted(found, "row"),
+                count(rows)
             ))
             .into()),
             _ => Ok(()),
