@@ -31,7 +31,7 @@ fn sql_prints_every_value_whole() {
     let query = "SELECT id_a, id_b, jaccard FROM pairs ORDER BY id_a";
     let rows = csv_records(&printed(&["sql", query, "--csv"], &out));
     assert_eq!(rows, [["id_a", "id_b", "jaccard"], ["a", "b", "1.0"], ["c", "d", "1.0"]]);
-    let query = format!("SELECT '{}' AS text, -1 AS n, NULL AS nothing", documents[0].1);
+    let query = format!("SELECT '{}' AS text, -1 AS n, NULL AS nothing", documents[0].1.replace('\'', "''"));
     let rows = csv_records(&printed(&["sql", &query, "--csv"], &out));
     assert_eq!(rows, [["text", "n", "nothing"], [documents[0].1.as_str(), "-1", ""]]);
     let excel = printed(&["sql", &query, "--excel"], &out);

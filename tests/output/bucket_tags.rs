@@ -91,24 +91,35 @@ fn tags_fit_the_bands_of_the_last_job() {
     assert!(tags(&path("merged")) == expected);
 }
 
-/// If the first day has tags of other bands, all its signatures are read.
+/// If a day has tags of other bands, all signatures of the earlier days are read.
 #[test]
-fn a_second_day_finds_the_same_pairs_by_tags_and_by_signatures() {
+fn a_third_day_finds_the_same_pairs_by_tags_and_by_signatures() {
     let path = paths();
     let documents = corpus(29, 900, 30);
-    let (first, second) = documents.split_at(600);
-    write_parquet(&path("first.parquet"), first, 100);
-    write_parquet(&path("second.parquet"), second, 100);
-    let bands = ["lsh.bands=20", "lsh.rows=4"];
-    let found = [("tags", bands), ("signatures", ["lsh.bands=9", "lsh.rows=5"])].map(|(name, earlier)| {
-        run(&job(&path("first.parquet"), &path(name), &earlier)).unwrap();
-        let (later, against) = (path(&format!("{name} later")), format!("against.output={:?}", path(name)));
-        run(&job(&path("second.parquet"), &later, &[&bands[..], &[against.as_str()]].concat())).unwrap();
-        pairs(&later)
-    });
-    assert_eq!(found[0], found[1]);
-    let is_first = |id: &String| first.iter().any(|(first, _)| first == id);
-    assert!(found[0].keys().filter(|(_, b)| is_first(b)).count() > 5, "{found:?}");
+    let days = ["first", "second", "third"];
+    for (day, documents) in days.iter().zip(documents.chunks(300)) {
+        write_parquet(&path(&format!("{day}.parquet")), documents, 100);
+    }
+    let [bands, others] = [["lsh.bands=20", "lsh.rows=4"], ["lsh.bands=9", "lsh.rows=5"]];
+    let is_third = |id: &String| documents[600..].iter().any(|(third, _)| third == id);
+    for more in
+        ["minhash.bits=16", "minhash.bits=32", "minhash.family=one-permutation", "lsh.bucket_hash=crc32"]
+    {
+        let found = [[bands, bands], [others, bands], [bands, others]].map(|earlier| {
+            let name = |day: &str| format!("{day} {more} {earlier:?}");
+            let mut outputs: Vec<PathBuf> = Vec::new();
+            for (day, bands) in days.iter().zip([earlier[0], earlier[1], bands]) {
+                let against = format!("against.output={outputs:?}");
+                let sets = [&bands[..], &[more, against.as_str()]].concat();
+                let sets = if outputs.is_empty() { &sets[..3] } else { &sets };
+                outputs.push(path(&name(day)));
+                run(&job(&path(&format!("{day}.parquet")), &path(&name(day)), sets)).unwrap();
+            }
+            pairs(&path(&name("third")))
+        });
+        assert!(found.iter().all(|pairs| *pairs == found[0]), "{more}");
+        assert!(found[0].keys().filter(|(a, b)| is_third(a) && !is_third(b)).count() > 5, "{more}");
+    }
 }
 
 /// The requests for files of the tables, the bytes of the answers, and the result of a query.

@@ -87,8 +87,18 @@ const REPLACE: &[&str] = &["against.same_id=replace"];
 
 #[test]
 fn every_right_chain_is_merged_as_one_run() {
+    right_chains_are_merged_as_one_run(&["candidates.method=prefix", "output.keep=shingles"]);
+    right_chains_are_merged_as_one_run(&[
+        "candidates.method=all",
+        "output.keep=shingles",
+        "output.expand=star",
+    ]);
+    right_chains_are_merged_as_one_run(&["minhash.family=one-permutation"]);
+}
+
+fn right_chains_are_merged_as_one_run(sets: &[&str]) {
     let [a, b, c, d] = days(2);
-    let chains = Chains::new(&["candidates.method=prefix", "output.keep=shingles"]);
+    let chains = Chains::new(sets);
     chains.day("a", &a, &[], &[]).unwrap();
     chains.day("b", &b, &["a"], &[]).unwrap();
     assert!(chains.merged_is_one_run(&["a", "b"], "ab") > 10);

@@ -46,6 +46,12 @@ fn documents_that_are_known_are_an_error_or_left_out() {
     let sets = ["against.same_id=skip", "source.duplicate_ids=reject", &days.against(&["out0"])];
     let skipped = days.run("day1.parquet", "skipped", &sets).manifest;
     assert_eq!((skipped.rejects["reference_id"], skipped.counts.documents), (10, 30));
+    let is_new = |id: &String| documents[50..].iter().any(|(new, _)| new == id);
+    let expected: BTreeSet<_> =
+        exact_pairs(&documents, 3, 0.5).into_keys().filter(|(a, b)| is_new(a) || is_new(b)).collect();
+    let ordered = |(a, b)| if a < b { (a, b) } else { (b, a) };
+    let found: BTreeSet<_> = pairs(&days.path("skipped")).into_keys().map(ordered).collect();
+    assert!(found.is_subset(&expected) && found.len() * 100 > expected.len() * 95, "{}", found.len());
 }
 
 /// The signatures of a linear family also depend on the modulus.
