@@ -37,52 +37,48 @@ import pyarrow
 import pyarrow.parquet
 
 FILES, LARGEST, MOST_LONG, MOST_SHORT = 16, 1_000_000, 100_000_000, 25_000_000
+CAT = "/usr/lib/apt/apt-helper"
 LANGUAGES = "en,de,fr,es,it,pt_BR,pl,da,nl,sv,cs,fi,hu"
 DEBIAN = """
-apache2-doc aptitude-doc-en aptitude-doc-fr bash-doc bind9-doc cppreference-doc-en-html debian-faq debian-handbook
-debian-history debian-policy debian-reference-de debian-reference-en debian-reference-fr developers-reference
-dict-devil dict-foldoc dict-freedict-deu-eng dict-freedict-eng-deu dict-jargon dict-vera dpdk-doc
-emacs-common emacs-el erlang-doc evolution-common exim4-doc-html fp-docs-3.2.2 gap-doc ghc-doc git-doc gnome-user-docs
-gnuplot-doc installation-guide-amd64 ledger libboost1.81-doc libreoffice-help-de libreoffice-help-en-gb
-libreoffice-help-es libreoffice-help-fr libreoffice-help-it libreoffice-l10n-de libreoffice-l10n-es
-libreoffice-l10n-fr libstdc++-12-doc lilypond-doc-html lilypond-doc-html-es lilypond-doc-html-fr linux-doc-6.1
-linux-source-6.1 maint-guide manpages manpages-cs manpages-da manpages-de manpages-dev manpages-es manpages-fi
-manpages-fr manpages-hu manpages-it manpages-nl manpages-pl manpages-pt-br manpages-ro manpages-sv maxima-doc
-nodejs-doc octave-doc openjdk-17-doc pari-doc perl-doc postfix-doc postgresql-doc-15 python-astropy-doc
-python-django-doc python-pandas-doc python-scipy-doc python-sklearn-doc python-sympy-doc python3.11-doc qtbase5-doc-html
-racket-doc rust-doc scala-doc singular-doc slapd sphinx-doc sqlite3-doc tcl8.6-doc twisted-doc vim-runtime
-zsh-doc
+apache2-doc aptitude-doc-en aptitude-doc-fr bash-doc bind9-doc cppreference-doc-en-html debian-faq debian-handbook debian-history
+debian-policy debian-reference-de debian-reference-en debian-reference-fr developers-reference dict-devil dict-foldoc
+dict-freedict-deu-eng dict-freedict-eng-deu dict-jargon dict-vera dpdk-doc emacs-common emacs-el erlang-doc evolution-common
+exim4-doc-html fp-docs-3.2.2 gap-doc ghc-doc git-doc gnome-user-docs gnuplot-doc installation-guide-amd64 ledger libboost1.81-doc
+libreoffice-help-de libreoffice-help-en-gb libreoffice-help-es libreoffice-help-fr libreoffice-help-it libreoffice-l10n-de
+libreoffice-l10n-es libreoffice-l10n-fr libstdc++-12-doc lilypond-doc-html lilypond-doc-html-es lilypond-doc-html-fr linux-doc-6.1
+linux-source-6.1 maint-guide manpages manpages-cs manpages-da manpages-de manpages-dev manpages-es manpages-fi manpages-fr manpages-hu
+manpages-it manpages-nl manpages-pl manpages-pt-br manpages-ro manpages-sv maxima-doc nodejs-doc octave-doc openjdk-17-doc pari-doc
+perl-doc postfix-doc postgresql-doc-15 python-astropy-doc python-django-doc python-pandas-doc python-scipy-doc python-sklearn-doc
+python-sympy-doc python3.11-doc qtbase5-doc-html racket-doc rust-doc scala-doc singular-doc slapd sphinx-doc sqlite3-doc tcl8.6-doc
+twisted-doc vim-runtime zsh-doc
 """
 PYTHON = """
-aiohttp==3.14.5 ansible-core==2.21.5 ansible==14.5.0 apache-airflow-core==3.3.2 astropy==8.0.2 babel==2.18.0
-biopython==1.88 bokeh==3.10.1 celery==5.7.0 cinder==29.0.0 conan==2.34.0 dask==2026.8.0 diffusers==0.42.1
-django==6.1.3 docutils==0.23 esphome==2026.10.0 gensim==4.4.0 horizon==27.0.0 jax==0.12.0.1
-keras==3.15.1 langchain-community==0.4.2 matplotlib==3.11.2 meson==1.12.1 moto==5.2.5 mypy==2.4.1 networkx==3.7
-neutron==29.0.0 nltk==3.10.4 nova==34.0.0 numpy==2.5.5 pandas==3.1.1 pennylane==0.45.1 pylint==4.1.4 pymc==6.4.0
-qiskit==2.6.1 sagemaker==3.27.0 scikit-image==0.26.0 scikit-learn==1.9.1 scrapy==2.19.0 setuptools==84.2.1
-sphinx==9.2.0 sqlalchemy==2.1.9 statsmodels==0.15.0 swift==2.38.3 sympy==1.14.0 tensorflow-probability==0.25.0
-timm==1.0.31 transformers==5.23.0 twisted==26.10.0 wagtail==8.0.1 xarray==2026.9.0 yt-dlp==2026.10.26
+aiohttp==3.14.5 ansible-core==2.21.5 ansible==14.5.0 apache-airflow-core==3.3.2 astropy==8.0.2 babel==2.18.0 biopython==1.88 bokeh==3.10.1
+celery==5.7.0 cinder==29.0.0 conan==2.34.0 dask==2026.8.0 diffusers==0.42.1 django==6.1.3 docutils==0.23 esphome==2026.10.0 gensim==4.4.0
+horizon==27.0.0 jax==0.12.0.1 keras==3.15.1 langchain-community==0.4.2 matplotlib==3.11.2 meson==1.12.1 moto==5.2.5 mypy==2.4.1
+networkx==3.7 neutron==29.0.0 nltk==3.10.4 nova==34.0.0 numpy==2.5.5 pandas==3.1.1 pennylane==0.45.1 pylint==4.1.4 pymc==6.4.0
+qiskit==2.6.1 sagemaker==3.27.0 scikit-image==0.26.0 scikit-learn==1.9.1 scrapy==2.19.0 setuptools==84.2.1 sphinx==9.2.0 sqlalchemy==2.1.9
+statsmodels==0.15.0 swift==2.38.3 sympy==1.14.0 tensorflow-probability==0.25.0 timm==1.0.31 transformers==5.23.0 twisted==26.10.0
+wagtail==8.0.1 xarray==2026.9.0 yt-dlp==2026.10.26
 """
 NPM = """
-@angular/core@22.2.6 @babylonjs/core@9.31.0 @mui/material@9.5.0 @stdlib/stdlib@0.4.1 @types/node@26.6.6 antd@6.6.8
-cesium@1.145.0 core-js@3.51.0 ember-source@7.3.0 eslint@10.15.0 mathjs@15.2.0 mongodb@7.8.0 ol@10.10.0 rxjs@7.8.2
-sequelize@6.37.8 three@0.187.0 typeorm@1.1.1 webpack@5.112.2
+@angular/core@22.2.6 @babylonjs/core@9.31.0 @mui/material@9.5.0 @stdlib/stdlib@0.4.1 @types/node@26.6.6 antd@6.6.8 cesium@1.145.0
+core-js@3.51.0 ember-source@7.3.0 eslint@10.15.0 mathjs@15.2.0 mongodb@7.8.0 ol@10.10.0 rxjs@7.8.2 sequelize@6.37.8 three@0.187.0
+typeorm@1.1.1 webpack@5.112.2
 """
-KINDS = {
-    "markup": "html htm xhtml xml page docbook",
-    "prose": "md rst txt texi texinfo tex pod",
-    "source": "c h cc cpp hpp rs js ts tsx jsx java go py pyi pyx rb pl pm sh el ml hs",
-    "catalogue": "mo",
-    "entries": "dz",
-}
-KIND = {suffix: kind for kind, suffixes in KINDS.items() for suffix in suffixes.split()}
+KIND = dict.fromkeys("html htm xhtml xml page docbook".split(), "markup")
+KIND |= dict.fromkeys("md rst txt texi texinfo tex pod".split(), "prose")
+KIND |= dict.fromkeys("c h cc cpp hpp rs js ts tsx jsx java go py pyi pyx rb pl pm sh el ml hs".split(), "source")
+KIND |= {"mo": "catalogue", "dz": "entries"}
 COMMENT = re.compile(r'/\*.*?\*/|"""[^"]{40,}?"""|(?:^[ \t]*(?://|#|;;)[^\n]*\n){1,200}', re.DOTALL | re.MULTILINE)
 MARKER = re.compile(r"^[ \t]*(?:/\*+|\*+/?|//[/!]?|#+|;+|\"\"\")?", re.MULTILINE)
 HIDDEN = re.compile(r"<(script|style|head)\b.*?</\1>|<!--.*?-->", re.DOTALL)
-BLOCK = re.compile(r"</?(?:p|div|li|ul|ol|h\d|td|th|tr|table|pre|dd|dt|dl|section|br|title|para|nav|blockquote)\b[^>]*>")
+BLOCKS = r"p|div|li|ul|ol|h\d|td|th|tr|table|pre|dd|dt|dl|section|br|title|para|nav|blockquote"
+BLOCK = re.compile(rf"</?(?:{BLOCKS})\b[^>]*>")
 TAG = re.compile(r"<[^>]*>")
 FONT = re.compile(r"^\.[BI][BIR]? +", re.MULTILINE)
 REQUEST = re.compile(r"^[.'].*$", re.MULTILINE)
+FIELD = re.compile(r"^(?: \.|[A-Z][\w-]*:.*)$", re.MULTILINE)
 LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -109,9 +105,8 @@ def fetch(root: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
 
 
 def run(command: list, folder: pathlib.Path, **variables) -> bool:
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    """Runs a client of a package manager. Reports a failure and returns False."""
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **variables}, capture_output=True)
     if done.returncode != 0:
         print("failed:", *command, "\n" + done.stderr.decode(errors="replace")[-400:], file=sys.stderr)
     return done.returncode == 0
@@ -123,7 +118,8 @@ def members(path: pathlib.Path):
         with zipfile.ZipFile(path) as archive:
             yield from ((i.filename, archive.read(i)) for i in archive.infolist() if kind(i.filename))
     elif path.suffix == ".deb":
-        with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        command, pipe, quiet = ["dpkg-deb", "--fsys-tarfile", path], subprocess.PIPE, subprocess.DEVNULL
+        with subprocess.Popen(command, stdout=pipe, stderr=quiet) as process:
             yield from unpack(process.stdout)
     else:
         with path.open("rb") as stream:
@@ -132,14 +128,16 @@ def members(path: pathlib.Path):
 
 def unpack(stream):
     with tarfile.open(fileobj=stream, mode="r|*") as archive:
-        for member in archive:
-            if member.isfile() and member.name.endswith(".tar.xz"):
+        for member in filter(tarfile.TarInfo.isfile, archive):
+            if member.name.endswith(".tar.xz"):
                 yield from unpack(archive.extractfile(member))
-            elif member.isfile() and kind(member.name):
+            elif kind(member.name):
                 yield member.name, archive.extractfile(member).read()
 
 
 def kind(name: str) -> str | None:
+    if "_i18n_Translation-" in name:
+        return "descriptions"
     name = name.removesuffix(".gz")
     return "roff" if re.search(r"/man\d/[^/]*$", name) else KIND.get(name.rpartition(".")[2].lower())
 
@@ -161,8 +159,8 @@ def texts(name: str, data: bytes) -> tuple[str, list[str]]:
         messages = gettext.GNUTranslations(io.BytesIO(data))._catalog
         return "", [part for key in messages if key for part in paragraphs(messages[key])]
     text = data.decode()
-    if what == "entries":
-        return "", paragraphs(text)
+    if what in ("descriptions", "entries"):
+        return "", paragraphs(FIELD.sub("", text) if what == "descriptions" else text)
     if len(data) > LARGEST or not lettered(text):
         return "", []
     if what == "source":
@@ -183,12 +181,14 @@ def read(package: tuple[str, pathlib.Path]) -> tuple[list, list]:
     """Returns the rows (id, text) of the long and short texts of a package."""
     name, path = package
     long, short, sizes = [], [], [0, 0]
+    files = members(path)
     if name == "debian/descriptions":
-        listed = subprocess.check_output(["/usr/lib/apt/apt-helper", "cat-file", path]).decode()
-        found = [(path.name.partition("_dists_")[2], "", paragraphs(re.sub(r"(?m)^(?: \.|[A-Z][\w-]*:.*)$", "", listed)))]
-    else:
-        found = ((member, *decoded(member, data)) for member, data in members(path))
-    for member, whole, parts in found:
+        files = [(path.name.partition("_dists_")[2], subprocess.check_output([CAT, "cat-file", path]))]
+    for member, data in files:
+        try:
+            whole, parts = texts(member, data)
+        except (UnicodeDecodeError, OSError, EOFError, zlib.error):  # not UTF-8, or not in the format of its name
+            continue
         if sizes[0] >= MOST_LONG and sizes[1] >= MOST_SHORT:
             break
         if whole and sizes[0] < MOST_LONG:
@@ -201,11 +201,7 @@ def read(package: tuple[str, pathlib.Path]) -> tuple[list, list]:
     return long, short
 
 
-def decoded(name: str, data: bytes) -> tuple[str, list[str]]:
-    try:
-        return texts(name, data)
-    except (UnicodeDecodeError, OSError, EOFError, zlib.error):  # not UTF-8, or not in the format of its name
-        return "", []
+SCHEMA = pyarrow.schema({"id": pyarrow.string(), "text": pyarrow.string()})
 
 
 class DataSet:
@@ -214,9 +210,8 @@ class DataSet:
     def __init__(self, folder: pathlib.Path):
         folder.mkdir(parents=True)
         self.folder, self.rows, self.bytes = folder, 0, 0
-        self.schema = pyarrow.schema({"id": pyarrow.string(), "text": pyarrow.string()})
         paths = [folder / f"part-{number:02}.parquet" for number in range(FILES)]
-        self.writers = [pyarrow.parquet.ParquetWriter(path, self.schema, compression="zstd") for path in paths]
+        self.writers = [pyarrow.parquet.ParquetWriter(path, SCHEMA, compression="zstd") for path in paths]
         self.waiting = [[] for _ in paths]
 
     def add(self, rows: list[tuple[str, str]], most: int = 5_000):
@@ -227,7 +222,7 @@ class DataSet:
         for writer, waiting in zip(self.writers, self.waiting):
             if len(waiting) > most:
                 columns = [pyarrow.array(column, pyarrow.string()) for column in zip(*waiting)]
-                writer.write_table(pyarrow.Table.from_arrays(columns, schema=self.schema))
+                writer.write_table(pyarrow.Table.from_arrays(columns, schema=SCHEMA))
                 waiting.clear()
 
     def close(self):

@@ -145,6 +145,7 @@ def peers(bench: Bench, counts: dict) -> list[Outcome]:
     tables.heading(bench, counts)
     tables.programs(outcomes, counts)
     tables.details(outcomes)
+    tables.stages(outcomes, counts)
     tables.signatures(outcomes, counts)
     tables.goals(outcomes, counts, reuters=bool(given.reuters))
     return outcomes

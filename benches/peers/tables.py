@@ -1,6 +1,7 @@
 """Prints the results of the runs as Markdown."""
 
 import ast
+import os
 import re
 import sys
 
@@ -86,6 +87,20 @@ def details(outcomes: list[Outcome]):
         )
         print("cluster, and precision the share of the exact ones among all pairs within clusters.")
     print()
+
+
+def stages(outcomes: list[Outcome], counts: dict):
+    """Prints the seconds of each stage of `resemblance`, and the core-hours a Terabyte, as if each used all cores."""
+    ours = next(o for o in outcomes if o.name == OURS and o.input == "all")
+    if ours.runs:
+        cores, terabytes = len(os.sched_getaffinity(0)), counts["all"]["bytes"] / 1e12
+        times = {name: ours.phase(name) for name in ours.phases[0]}
+        rows = [
+            [f"`{name}`", report.seconds(time), f"{time * cores / 3600 / terabytes:.2f}"]
+            for name, time in times.items()
+            if time * 50 >= sum(times.values())
+        ]
+        print(report.table(["stage (of 2 % or more)", "wall s", "core-hours a TB"], rows) + "\n")
 
 
 def signatures(outcomes: list[Outcome], counts: dict):
