@@ -6,7 +6,7 @@
 The sources are the crates of `Cargo.lock`, and the named packages below for Python, Debian and npm. The clients of the
 package managers download them to the subfolder `packages`, and each package that fails is reported. Versions are
 pinned, except those of Debian, which has one version of a package per release. Debian 12, dpkg, cargo, pip, npm and
-pyarrow are required. About 2 GB of packages are downloaded. The order of packages and texts is always the same.
+pyarrow are required. About 1.4 GB of packages are downloaded. The order of packages and texts is always the same.
 
 `long` has one row for each source file, manual page or page of documentation with at least 200 words. `short` has one
 row for each paragraph of 8 to 200 words: of documentation, of comments and docstrings, of descriptions of Debian
