@@ -3,13 +3,13 @@
 //! Ballista's own scheduler does the work. [`PatientPolls`] in front of it changes the answers to executors that poll for tasks:
 //!
 //! - Ballista answers immediately, and its executors sleep for 50 ms before the next request. Ten query stages would lose half a second in
-//!   these pauses. Here, an empty answer is delayed by some milliseconds.
+//!   these pauses. Here, the request of an idle executor is only answered when there is work, or after a second.
 //! - A new executor replaces the previous executor at its address. The tasks of the previous one start again immediately instead of after
 //!   the executor timeout.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract;
 use axum::routing::post;
@@ -32,6 +32,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
@@ -71,6 +72,8 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
     });
     let configure: ConfigProducer = Arc::new(SessionConfig::new_with_ballista);
+    let work = Arc::new(Notify::new());
+    let wakes = Arc::clone(&work);
     let config = Arc::new(SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
@@ -91,6 +94,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
         override_physical_codec: Some(Arc::new(Codec::default())),
+        on_work_available: Some(Arc::new(move |_| wakes.notify_waiters())),
         ..Default::default()
     });
     let served = async {
@@ -99,7 +103,7 @@ pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(Soc
         let cluster = BallistaCluster::new(Arc::clone(&executors) as _, Arc::new(jobs));
         let scheduler = Arc::new(create_scheduler(cluster, config).await?);
         listening(address);
-        serve_all(listener, PatientPolls { scheduler, executors }, acceptor).await
+        serve_all(listener, PatientPolls { scheduler, executors, work }, acceptor).await
     };
     served.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
 }
@@ -131,27 +135,35 @@ async fn serve_all(
 /// Ballista's scheduler with the types of our plans.
 type TaskScheduler = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// The milliseconds to wait before each repetition of a request. The next query stage is usually ready after the first or second wait.
-const WAITS: [u64; 5] = [1, 2, 4, 8, 16];
+/// The maximum time for which a request of an idle executor waits for work. It is well below the timeout of an executor.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The interval at which a waiting request looks for work of a running job. Ballista does not announce the work of lost executors.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 struct PatientPolls {
     scheduler: Arc<TaskScheduler>,
     executors: Arc<InMemoryClusterState>,
+    /// Notified when there is work for executors.
+    work: Arc<Notify>,
 }
 
 impl PatientPolls {
-    /// Answers a poll. While a job runs, waits before it gives an idle executor an empty answer.
+    /// Answers a poll. Waits for work before it gives an idle executor an empty answer.
     async fn poll_work(&self, request: Request<PollWorkParams>) -> PollAnswer {
         let (metadata, extensions, params) = request.into_parts();
         let poll = |params| {
             let request = Request::from_parts(metadata.clone(), extensions.clone(), params);
             self.scheduler.poll_work(request)
         };
-        let (executor, num_free_vcores, idle) =
-            (params.metadata.clone(), params.num_free_vcores, is_idle(&params));
+        let (executor, num_free_vcores) = (params.metadata.clone(), params.num_free_vcores);
         let new = executor.as_ref().map(|executor| executor.id.clone());
         let new = new.filter(|id| self.executors.get_executor_heartbeat(id).is_none());
+        // A new executor is not ready before its first answer.
+        let waits = is_idle(&params) && new.is_none();
+        let until = Instant::now() + PATIENCE;
+        let mut announced = Box::pin(self.work.notified());
         let mut answer = poll(params).await;
         // The scheduler knows the executor from this poll on, even if the poll fails. So its predecessors are removed only now.
         if let Some(id) = new
@@ -159,17 +171,15 @@ impl PatientPolls {
         {
             tracing::warn!(%error, executor = id, "the predecessors of an executor could not be removed");
         }
-        for wait in WAITS {
-            let empty = answer.as_ref().is_ok_and(|work| is_empty(work.get_ref()));
+        while waits && answer.as_ref().is_ok_and(|work| is_empty(work.get_ref())) && Instant::now() < until {
+            let is_announced = tokio::time::timeout(LOOK_AGAIN, announced.as_mut()).await.is_ok();
             // Without a job, the poll is not repeated, so the scheduler handles no more requests than Ballista's own.
-            let jobs = self.scheduler.pending_job_number() + self.scheduler.running_job_number();
-            if !(empty && idle && jobs > 0) {
-                break;
+            if is_announced || self.scheduler.running_job_number() > 0 {
+                announced = Box::pin(self.work.notified());
+                // The first poll has already reported the tasks that ended, so further polls report none.
+                let metadata = executor.clone();
+                answer = poll(PollWorkParams { metadata, num_free_vcores, task_status: Vec::new() }).await;
             }
-            tokio::time::sleep(Duration::from_millis(wait)).await;
-            // The first poll has already reported the tasks that ended, so further polls report none.
-            let metadata = executor.clone();
-            answer = poll(PollWorkParams { metadata, num_free_vcores, task_status: Vec::new() }).await;
         }
         answer
     }
