@@ -84,7 +84,7 @@ mod pipeline {
     mod kill;
     mod link;
     mod merged_outputs;
-    mod parts;
+    pub(crate) mod parts;
     mod passages;
     mod passages_only;
     mod reference_outputs;

@@ -84,6 +84,12 @@ impl Layout {
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
     }
 
+    /// Returns the output at the path `root` of a store, for a task that knows no session.
+    pub(super) fn in_store(store: Arc<dyn ObjectStore>, store_url: &str, root: Path) -> Result<Self> {
+        let (store_url, shown) = (ObjectStoreUrl::parse(store_url)?, root.to_string());
+        Ok(Self { store, store_url, root, shown, folder: None, writer: String::new() })
+    }
+
     /// Sets the prefix in the names of unfinished files to `writer`, so that the files of a killed process can be found.
     pub(crate) fn written_by(self, writer: &str) -> Self {
         Self { writer: format!("{writer}-"), ..self }

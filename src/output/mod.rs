@@ -24,6 +24,7 @@ mod local;
 pub mod manifest;
 pub(crate) mod ownership;
 pub(crate) mod pages;
+pub(crate) mod parts;
 pub mod read;
 pub(crate) mod results;
 pub(crate) mod upload;

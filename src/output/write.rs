@@ -29,8 +29,10 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 
 use super::attempt::Attempt;
+use super::layout::Layout;
 use super::manifest::File;
 use super::pages::with_pages;
+use super::parts::StageParts;
 use super::upload::{Digest, multipart_writer};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
@@ -80,6 +82,8 @@ pub struct Write {
     pub attempt: Attempt,
     /// The tables to write.
     pub targets: Vec<TableTarget>,
+    /// The parts that the partitions record, if the stage has parts.
+    pub parts: Option<StageParts>,
 }
 
 /// A schema as an Arrow IPC stream without rows.
@@ -123,13 +127,21 @@ impl Description for Write {
         let root = Path::parse(&self.root).map_err(object_store::Error::from)?;
         let metrics = BaselineMetrics::new(task.metrics, partition);
         let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
-        let row_group_bytes = row_group_bytes(only_input(Self::NAME, task.inputs)?, &task.context);
+        let (from, context) = (only_input(Self::NAME, task.inputs)?, Arc::clone(&task.context));
+        let row_group_bytes = row_group_bytes(from, &task.context);
+        let output = Layout::in_store(Arc::clone(&store), &self.store_url, root.clone())?;
+        let recorded = self.parts.as_ref().map(|parts| parts.part(from, partition, output)).transpose()?;
         let part = |target: &TableTarget| {
             let inside = self.attempt.part(&target.folder, partition);
             PartitionFile::new(target.clone(), Arc::clone(&store), &root, inside, row_group_bytes)
         };
         let mut parts: Vec<PartitionFile> = self.targets.iter().map(part).collect();
         let write = async move {
+            if let Some(part) = &recorded
+                && let Some(files) = part.written().await?
+            {
+                return File::write_rows(&files);
+            }
             while let Some(batch) = input.next().await.transpose()? {
                 for part in &mut parts {
                     part.write(&batch).await?;
@@ -138,9 +150,13 @@ impl Description for Write {
                 metrics.record_output(batch.num_rows());
             }
             let mut files = Vec::with_capacity(parts.len());
+            // The first partition always writes a file, so that every table has at least one file with its schema.
+            let is_first = recorded.as_ref().map_or(partition == 0, |part| part.is_first);
             for part in parts {
-                // The first partition always writes a file, so that every table has at least one file with its schema.
-                files.extend(part.finish(partition == 0).await?);
+                files.extend(part.finish(is_first).await?);
+            }
+            if let Some(part) = recorded {
+                part.record(&files, &context).await?;
             }
             File::write_rows(&files)
         };

@@ -342,6 +342,7 @@ impl<'a> Runner<'a> {
             root: self.output.root().to_string(),
             attempt: self.claim.attempt.clone(),
             targets: work.targets.clone(),
+            parts: None,
         };
         let plan = OperatorExec::plan(write, vec![plan])?;
         let shown = datafusion::physical_plan::displayable(plan.as_ref());

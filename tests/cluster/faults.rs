@@ -4,6 +4,7 @@
 use std::sync::{OnceLock, PoisonError};
 
 use super::*;
+use crate::pipeline::parts;
 use crate::support::cluster::Task;
 use crate::support::rows::Rows;
 
@@ -104,8 +105,7 @@ fn an_executor_dies_in_stages_and_is_replaced() {
 #[ignore = "takes minutes"]
 fn soak_an_executor_dies_in_every_stage() {
     let mut scene = Scene::of_all_stages();
-    // The driver finds the components itself, and the totals of small tables, in no time. Clusters are made at the time of pairs, and
-    // may be done by then.
+    // The driver finds the components itself, and totals take no time. Clusters are made at the time of pairs, and may be done by then.
     let others = ["components", "clusters", "totals"];
     let on_executors: Vec<_> = STAGES.split(' ').filter(|stage| !others.contains(stage)).collect();
     all_stages_ran(&mut scene, &on_executors);
@@ -340,6 +340,32 @@ fn the_driver_dies_and_a_new_one_goes_on() {
     assert!(!driver.done("scores"), "the driver was killed too late");
     let driver = scene.run("driver", &[]);
     assert!(scene.survives(driver, "driver")["stages_reused"].as_u64() > Some(0));
+}
+
+/// One machine, a cluster and one machine again each read only the parts that are left.
+#[test]
+fn parts_of_the_first_stage_outlive_a_driver_on_any_engine() {
+    let one = Setup { executors: vec![ExecutorHost::default()], ..Setup::default() };
+    let mut cluster = Cluster::with(one);
+    let job = parts::text_files(cluster.folder());
+    let output = cluster.folder().join("out");
+    let read = |cluster: &mut Cluster| cluster.executor(0).said().matches(parts::WRITTEN).count();
+    let alone = |output: &Path| parts::command(&job, output, 1, &[]);
+    let first = parts::killed(alone(&output), &output, "sketches", 2);
+
+    let mut driver = cluster.run(&job, &output, &[]);
+    let parts_read =
+        |tasks: &[Task]| tasks.iter().filter(|task| task.ended == Some(true)).count() >= first + 2;
+    cluster.stop_in_a_task("sketches", &mut driver, parts_read).expect("a part that is not read yet");
+    driver.0.kill();
+    // The scheduler would go on with the job.
+    cluster.executor(0).kill();
+    let (second, here) = (parts::records(&output, "sketches").len(), read(&mut cluster));
+    assert!(first < second && second < 11, "{first}, {second}");
+    assert!(here > 0 && here <= second - first, "{here} parts were read for {first} to {second} records");
+
+    assert_eq!(parts::log(alone(&output), parts::WRITTEN).len(), 11 - second);
+    parts::assert_undisturbed(&job, &output, &cluster.folder().join("undisturbed"), &[]);
 }
 
 #[test]

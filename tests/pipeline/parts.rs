@@ -7,10 +7,10 @@ use arrow::array::BinaryArray;
 
 use crate::support::*;
 
-const WRITTEN: &str = "part written";
+pub(crate) const WRITTEN: &str = "part written";
 
 /// A command that runs `job` into `output` on so many threads, and logs as JSON.
-fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) -> Command {
+pub(crate) fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command.arg("run").arg(job).args(["--log-format", "json"]).env("RESEMBLANCE_LOG", "resemblance=debug");
     let (output, engine) =
@@ -21,13 +21,13 @@ fn command(job: &Path, output: impl AsRef<Path>, threads: usize, sets: &[&str]) 
 }
 
 /// Runs to the end: the lines of the log with this message.
-fn log(mut command: Command, message: &str) -> Vec<Value> {
+pub(crate) fn log(mut command: Command, message: &str) -> Vec<Value> {
     let said = command.output().unwrap().warned(&[]);
     let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["fields"]["message"] == message).collect()
 }
 
-fn records(output: &Path, stage: &str) -> Vec<PathBuf> {
+pub(crate) fn records(output: &Path, stage: &str) -> Vec<PathBuf> {
     let begin = format!("{stage}-");
     let is_part = |name: &str| name.starts_with(&begin) && name.contains("-of-") && name.ends_with(".json");
     let there = std::fs::read_dir(output.join("_work")).unwrap().map(|entry| entry.unwrap().path());
@@ -35,7 +35,7 @@ fn records(output: &Path, stage: &str) -> Vec<PathBuf> {
 }
 
 /// Kills a run when it has written `parts` parts of `stage`: the number of parts that are recorded then.
-fn killed(mut command: Command, output: &Path, stage: &str, parts: usize) -> usize {
+pub(crate) fn killed(mut command: Command, output: &Path, stage: &str, parts: usize) -> usize {
     let written = Cell::new(0);
     let killed = killed_at(&mut command, |line| {
         written.set(written.get() + usize::from(line["fields"]["message"] == WRITTEN));
@@ -46,13 +46,13 @@ fn killed(mut command: Command, output: &Path, stage: &str, parts: usize) -> usi
 }
 
 /// Holds an output against that of a run without faults.
-fn assert_undisturbed(job: &Path, output: &Path, undisturbed: &Path, sets: &[&str]) {
+pub(crate) fn assert_undisturbed(job: &Path, output: &Path, undisturbed: &Path, sets: &[&str]) {
     log(command(job, undisturbed, 2, sets), WRITTEN);
     assert_eq!(tables(output), tables(undisturbed), "{sets:?}");
 }
 
 /// A folder of text files, enough for eleven parts of some work, some of them too short.
-fn text_files(folder: &Path) -> PathBuf {
+pub(crate) fn text_files(folder: &Path) -> PathBuf {
     std::fs::create_dir(folder.join("in")).unwrap();
     for (number, (id, text)) in corpus(41, 1_500, 200).into_iter().enumerate() {
         let text = if number % 50 == 0 { "short".to_owned() } else { text };

@@ -171,6 +171,7 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         root: "out".into(),
         attempt: Attempt::random(),
         targets: vec![target],
+        parts: None,
     };
     OperatorExec::plan(write, vec![Arc::new(CoalescePartitionsExec::new(input))]).unwrap()
 }

@@ -255,6 +255,7 @@ mod tests {
             root: "a b/\u{e9}%".into(),
             attempt: Attempt::random(),
             targets: vec![target.clone()],
+            parts: None,
         };
         let inputs = [rows(&[DataType::Utf8])];
         let plan = OperatorExec::plan(write.clone(), inputs.to_vec()).unwrap();
