@@ -21,6 +21,10 @@ pub(crate) const CLUSTER_CERTIFICATE: &str = "RESEMBLANCE_CLUSTER_CERTIFICATE";
 #[cfg(feature = "cluster")]
 pub(crate) const CLUSTER_KEY: &str = "RESEMBLANCE_CLUSTER_KEY";
 
+/// The number of bytes up to which the driver of a cluster reads the tables of a stage itself.
+#[cfg(feature = "cluster")]
+pub(crate) const SMALL_STAGES: &str = "RESEMBLANCE_SMALL_STAGES";
+
 /// A variable with one of these texts in its name can contain secrets, as its value or inside URLs.
 const WITH_SECRETS: [&str; 7] =
     [AWS, "AZURE_", "GOOGLE_", "OPENLINEAGE_", "OTEL_", "RESEMBLANCE_CLUSTER_TOKEN", "_PROXY"];

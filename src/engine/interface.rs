@@ -26,6 +26,12 @@ pub trait Engine: Send + Sync {
     /// Returns the session that makes the plans for this engine.
     fn session(&self) -> &SessionContext;
 
+    /// Returns the engine for plans in this process, if this is another engine. This process reads up to the returned number of bytes faster
+    /// than it submits the plan.
+    fn in_this_process(&self) -> Option<(&dyn Engine, u64)> {
+        None
+    }
+
     /// Finds the resources of this engine, such as the executors of a cluster. The plan of the next stage is sized for them.
     fn prepare<'a>(&'a self, _control: &'a RunControl) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move { Ok(()) })

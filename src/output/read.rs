@@ -4,18 +4,19 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::common::stats::Precision;
-use datafusion::datasource::TableType;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::{MemTable, TableType, source_as_provider};
 use datafusion::error::Result as DfResult;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
@@ -58,6 +59,27 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     Ok(ManifestTable { layout: layout.clone(), files, listing, wanted: None })
 }
 
+/// The estimated number of bytes in an id or another short text.
+const BYTES_OF_TEXT: usize = 32;
+
+/// Returns the approximate number of bytes in the columns of tables that the optimized `plan` reads. Returns `None` if it also reads other
+/// files. Rows in memory do not count.
+pub(crate) fn bytes_read(plan: &LogicalPlan) -> Option<u64> {
+    let (mut bytes, mut only_tables) = (0, true);
+    let add = |node: &LogicalPlan| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let provider = source_as_provider(&scan.source)?;
+            match provider.downcast_ref::<ManifestTable>() {
+                Some(table) => bytes += table.bytes_of(scan.projected_schema.as_arrow()),
+                None => only_tables &= provider.is::<MemTable>(),
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply_with_subqueries(add).ok()?;
+    only_tables.then_some(bytes)
+}
+
 /// Converts the signed numbers of a public table to the unsigned numbers with the same bits, which stages and queries use. Ids and carried
 /// columns do not change.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
@@ -95,6 +117,19 @@ pub(crate) struct ManifestTable {
     listing: ListingTable,
     /// The condition of [`Self::only`], if there is one.
     wanted: Option<Expr>,
+}
+
+impl ManifestTable {
+    /// Returns the approximate number of bytes in `columns`, or in whole files if a column has lists or long texts.
+    fn bytes_of(&self, columns: &Schema) -> u64 {
+        let width = |field: &Arc<Field>| match field.data_type() {
+            DataType::Utf8 => Some(BYTES_OF_TEXT),
+            DataType::Boolean => Some(1),
+            kind => kind.primitive_width(),
+        };
+        let row = columns.fields().iter().map(width).sum::<Option<usize>>();
+        self.files.iter().map(|file| row.map_or(file.bytes, |row| file.rows * row as u64)).sum()
+    }
 }
 
 #[async_trait]

@@ -14,14 +14,14 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use datafusion::prelude::{DataFrame, SessionConfig};
 use parking_lot::Mutex;
 
-use crate::engine::{Engine, Local, RunControl, holding_less, session};
+use crate::engine::{Engine, RunControl, holding_less, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::{InputFile, ReadRanges};
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
 use crate::output::write::{TableTarget, Write};
-use crate::output::{Layout, check};
+use crate::output::{Layout, check, read};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
 use crate::source::{self, Checksums, checksum_of};
@@ -187,8 +187,6 @@ impl<'a> Runner<'a> {
     /// Takes over the files if an earlier attempt published the stage. Otherwise runs the frames one after the other and publishes their
     /// files. Each frame writes all tables of the stage.
     pub(crate) async fn run(&self, work: StageWork<'_>) -> Result<()> {
-        let here = Local::new(self.engine.session().clone());
-        let engine = if work.rows.runs_here { &here } else { self.engine };
         let name = work.name;
         let progress = &self.control.progress;
         let (number, total) = {
@@ -205,6 +203,7 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         let began = Instant::now();
+        let engine = self.engine_for(&work.rows)?;
         engine.prepare(self.control).await?;
         let StageFiles { files, join, mut read } = self.write(engine, &work).await?;
         read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
@@ -221,6 +220,19 @@ impl<'a> Runner<'a> {
         progress.stage_ends(name, rows_of(&finished), seconds, false);
         self.reached.lock().done.insert(number, finished);
         Ok(())
+    }
+
+    /// Returns the engine for the plans of a stage: this process if they read small tables and no source.
+    fn engine_for(&self, rows: &Planned<'_>) -> Result<&dyn Engine> {
+        let Some((here, most)) = self.engine.in_this_process() else { return Ok(self.engine) };
+        let mut bytes = Some(rows.bytes);
+        if !rows.runs_here {
+            for frame in (rows.frames)(1)? {
+                let more = read::bytes_read(&frame.into_optimized_plan()?);
+                bytes = bytes.zip(more).map(|(bytes, more)| bytes.max(more));
+            }
+        }
+        Ok(if rows.runs_here || bytes.is_some_and(|bytes| bytes <= most) { here } else { self.engine })
     }
 
     /// Runs the frames. If a task runs out of memory, plans them with more partitions. No manifest names the files of a failed plan, so

@@ -119,6 +119,8 @@ impl Cluster {
             }
         };
         command.env_remove("RESEMBLANCE_LOG").env("NO_COLOR", "1");
+        // Tables of tests are small, and are to be read by executors.
+        command.env("RESEMBLANCE_SMALL_STAGES", "1B");
         command.envs(self.setup.environment.iter().map(|(key, value)| (key, value)));
         command
     }

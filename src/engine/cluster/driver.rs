@@ -33,7 +33,9 @@ use super::tasks::{AttemptFailure, read_failure};
 use super::{Codec, settings};
 use crate::engine::control::RunControl;
 use crate::engine::interface::{BUCKET_SHARE, Engine};
+use crate::engine::local::Local;
 use crate::engine::session;
+use crate::environment::{Environment, SMALL_STAGES};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job;
 use crate::output::attempt::STORED_ROWS;
@@ -45,12 +47,20 @@ use crate::source::{NumberRows, ParseFiles};
 /// The maximum number of times that the pause before a resubmission is doubled.
 const MAX_DOUBLINGS: u32 = 4;
 
+/// The value of [`SMALL_STAGES`] if it is not set, unless this is a large part of the driver's memory. This process needs about as long for
+/// such a stage as the executors need to exchange its rows.
+const SMALL_BYTES: u64 = 32 << 20;
+const PART_OF_MEMORY: u64 = 16;
+
 /// The maximum number of reasons in the error of a stage whose attempts were all lost.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
 pub struct ClusterEngine {
     session: SessionContext,
+    /// Runs small stages in this process.
+    local: Local,
+    small_bytes: u64,
     settings: job::EngineSettings,
     scheduler: String,
     rest: Rest,
@@ -80,9 +90,16 @@ impl ClusterEngine {
         let executors = executors(&rest, (scheduler, engine.wait_seconds), control, None).await?;
         let Executors { count, cores, .. } = executors;
         tracing::info!(scheduler, executors = count, cores, "on a cluster");
-        let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
+        let local = session::session(engine)?;
+        let state = session::state(settings::planning(&executors), local.runtime_env())?;
+        let small_bytes = match Environment::process().get(SMALL_STAGES) {
+            None => SMALL_BYTES.min(engine.memory_bytes() / PART_OF_MEMORY),
+            Some(text) => job::parse_size(text).context(|| format!("{SMALL_STAGES} is wrong"))?,
+        };
         Ok(Self {
             session: SessionContext::new_with_state(state),
+            local: Local::new(local),
+            small_bytes,
             settings: engine.clone(),
             scheduler: scheduler.to_owned(),
             rest,
@@ -158,6 +175,10 @@ impl ClusterEngine {
 impl Engine for ClusterEngine {
     fn session(&self) -> &SessionContext {
         &self.session
+    }
+
+    fn in_this_process(&self) -> Option<(&dyn Engine, u64)> {
+        Some((&self.local, self.small_bytes))
     }
 
     fn prepare<'a>(&'a self, control: &'a RunControl) -> BoxFuture<'a, Result<()>> {

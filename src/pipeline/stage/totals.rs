@@ -26,9 +26,6 @@ impl WorkTable {
 /// The depth of the check at the end of each run.
 const DEPTH: AuditDepth = AuditDepth::WithoutLists;
 
-/// If the tables together have at most this many rows, this process reads them. That is faster than submitting a plan to the engine.
-const ROWS_OF_DRIVER: u64 = 1_000_000;
-
 /// The name prefix of totals that count rejects by reason.
 const REASON: &str = "reason ";
 
@@ -142,11 +139,7 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     WorkTable::TOTALS,
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
-    boxed!(|cx| {
-        let rows: u64 = Table::written_by(cx.job).iter().map(|&table| cx.rows(table)).sum();
-        let runs_here = rows <= ROWS_OF_DRIVER;
-        Ok(Planned { runs_here, ..Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]) })
-    }),
+    boxed!(|cx| Ok(Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]))),
 );
 
 pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);
