@@ -65,10 +65,15 @@ pub trait Engine: Send + Sync {
         MOST_PARTITIONS
     }
 
-    /// Returns the number of partitions of a plan that shuffles `bytes`. This is the number of concurrent tasks, or more if partitions
-    /// would be too large for a task.
+    /// Returns the minimum number of partitions of a plan that shuffles `bytes`.
+    fn least_partitions(&self, _bytes: u64) -> usize {
+        self.config().target_partitions()
+    }
+
+    /// Returns the number of partitions of a plan that shuffles `bytes`. There are more than the minimum if partitions would be too large
+    /// for a task.
     fn partitions(&self, bytes: u64) -> usize {
-        let least = self.config().target_partitions();
+        let least = self.least_partitions(bytes);
         let needed =
             usize::try_from(bytes / self.bucket_bytes().max(1)).unwrap_or(usize::MAX).saturating_add(1);
         needed.min(self.most_partitions()).max(least)

@@ -52,6 +52,10 @@ const MAX_DOUBLINGS: u32 = 4;
 const SMALL_BYTES: u64 = 32 << 20;
 const PART_OF_MEMORY: u64 = 16;
 
+/// The number of bytes for which a separate task is worth its start, and the number of such tasks for each core.
+const TASK_BYTES: u64 = 16 << 20;
+const TASKS_PER_CORE: usize = 4;
+
 /// The maximum number of reasons in the error of a stage whose attempts were all lost.
 const MAX_CAUSES: usize = 3;
 
@@ -203,6 +207,13 @@ impl Engine for ClusterEngine {
 
     fn task_bytes(&self) -> usize {
         self.executors().task_bytes
+    }
+
+    /// Executors take tasks when they are free, so a slow executor does fewer of them. With few tasks, the others would wait for it.
+    fn least_partitions(&self, bytes: u64) -> usize {
+        let (least, cores) = (self.config().target_partitions(), self.executors().cores);
+        let even = usize::try_from(bytes / TASK_BYTES).unwrap_or(usize::MAX);
+        even.min(cores.saturating_mul(TASKS_PER_CORE)).min(self.most_partitions()).max(least)
     }
 
     fn bucket_bytes(&self) -> u64 {
