@@ -49,7 +49,7 @@ const MAX_DOUBLINGS: u32 = 4;
 
 /// The value of [`SMALL_STAGES`] if it is not set, unless this is a large part of the driver's memory. This process needs about as long for
 /// such a stage as the executors need to exchange its rows.
-const SMALL_BYTES: u64 = 32 << 20;
+const SMALL_BYTES: u64 = 64 << 20;
 const PART_OF_MEMORY: u64 = 16;
 
 /// The number of bytes for which a separate task is worth its start, and the number of such tasks for each core.
