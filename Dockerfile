@@ -4,6 +4,8 @@
 #   docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" resemblance run jobs/quickstart.toml
 
 FROM rust:1.95-slim-bookworm AS build
+# Builds the allocator, which is written in C.
+RUN apt-get update && apt-get install --yes --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
 # Crates and compiled dependencies stay between builds; the result leaves the cache, which is no part of the image.

@@ -261,8 +261,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk() {
-        for (code, is_full) in [(libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EIO, false)] {
-            let text = std::io::Error::from_raw_os_error(code).to_string();
+        use rustix::io::Errno;
+        for (code, is_full) in [(Errno::NOSPC, true), (Errno::DQUOT, true), (Errno::IO, false)] {
+            let text = std::io::Error::from(code).to_string();
             assert_eq!(is_full_disk(&text), is_full, "{text}");
         }
         let written = std::fs::File::options().write(true).open("/dev/full").unwrap().write_all(b"x");

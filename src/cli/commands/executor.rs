@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use crate::address::socket_address;
 use crate::cli::commands::scheduler::{check_bind, is_loopback, is_on_loopback, runtime};
-use crate::cli::process::{self, allocator};
+use crate::cli::process;
 use crate::cli::signals::signalled;
 use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
@@ -58,7 +58,6 @@ impl ExecutorCommand {
                 "--memory is {memory} bytes for --vcores {vcores}: expected 64MiB or more for each of them"
             )));
         }
-        allocator::give_back(memory, vcores);
         let runtime = runtime()?;
         let (host, port) = &settings.scheduler;
         let listening = |address: SocketAddr| {

@@ -1,6 +1,5 @@
-//! The process: threads, memory, panics and local files.
+//! The process: threads, panics and local files.
 
-pub(crate) mod allocator;
 pub(crate) mod files;
 pub(crate) mod pair_page;
 pub(crate) mod panics;
@@ -50,21 +49,18 @@ pub(crate) struct JobRuntime {
 }
 
 impl JobRuntime {
-    /// Starts the threads, and configures the allocator for the memory budget in `engine`. Fails with `Kind::Engine` if the system
-    /// refuses a thread.
+    /// Starts the threads. Fails with `Kind::Engine` if the system refuses a thread.
     pub(crate) fn start(engine: &EngineSettings) -> Result<Self> {
         let threads = engine.thread_count();
         check_threads(threads)?;
         if let Some(warning) = above_machine(engine) {
             tracing::warn!("{warning}");
         }
-        allocator::give_back(engine.memory_bytes(), threads);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
         let runtime = build_runtime(&mut builder)?;
         let stop = CancellationToken::new();
         runtime.spawn(stop_on_signal(stop.clone()));
-        runtime.spawn(allocator::give_back_in_intervals());
         Ok(Self { runtime: Some(runtime), stop })
     }
 
