@@ -1,7 +1,7 @@
 //! Documents from files or from a finished output, and the rejection of documents with repeated keys.
 
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::{btrim, coalesce};
+use datafusion::functions::expr_fn::{coalesce, ltrim};
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
@@ -27,7 +27,7 @@ use crate::udf::expr_fn::document_key;
 pub fn documents(read: DataFrame) -> Result<DataFrame> {
     let missing = when(col("id").is_null(), lit("missing_id"))
         .when(col("text").is_null(), lit("missing_text"))
-        .when(btrim(vec![col("text"), lit(" \t\r\n")]).eq(lit("")), lit("empty_text"))
+        .when(ltrim(vec![col("text"), lit(" \t\r\n")]).eq(lit("")), lit("empty_text"))
         .end()?;
     let reason = coalesce(vec![col("defect"), missing]).alias("reason");
     let own = text_and_cut(&read).into_iter().chain([document_key(col("id")).alias("doc"), reason]);
