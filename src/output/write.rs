@@ -300,8 +300,11 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
     }
 }
 
-/// Returns the Parquet settings. Columns are compressed by zstd, except for lists and binaries of hashes. Hashes do not repeat and do not
-/// compress.
+/// The columns of numbers that are hashes.
+const HASHES: [&str; 3] = ["doc", "set_hash_0", "set_hash_1"];
+
+/// Returns the Parquet settings. Columns are compressed by zstd, except for hashes, which do not repeat and do not compress. Ids do not
+/// repeat either, so they have no dictionary.
 fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
     let TableTarget { schema, carried, .. } = target;
     let own = schema.fields().len().saturating_sub(*carried);
@@ -324,14 +327,19 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()])
             }
             DataType::Binary if at >= own => continue,
-            DataType::Binary | DataType::UInt64 | DataType::Int64 => ColumnPath::from(field.name().as_str()),
+            DataType::Utf8 if at >= own || field.name() != "id" => continue,
+            DataType::Utf8 | DataType::Binary | DataType::UInt64 | DataType::Int64 => {
+                ColumnPath::from(field.name().as_str())
+            }
             _ => continue,
         };
         properties = properties.set_column_dictionary_enabled(path.clone(), false);
-        if matches!(field.data_type(), DataType::List(_) | DataType::Binary) {
-            properties = properties
-                .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
-                .set_column_statistics_enabled(path, EnabledStatistics::None);
+        let is_sketch = matches!(field.data_type(), DataType::List(_) | DataType::Binary);
+        if is_sketch || HASHES.contains(&field.name().as_str()) {
+            properties = properties.set_column_compression(path.clone(), Compression::UNCOMPRESSED);
+        }
+        if is_sketch {
+            properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
         }
     }
     Ok(with_pages(properties, &target.table).build())
