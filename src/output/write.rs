@@ -40,7 +40,7 @@ use crate::udf::values::reinterpret;
 
 /// The range for the encoded size of a row group, in bytes. Within this range, the size is 1/32 of a partition's share of the memory pool.
 /// Encoded bytes are in memory until their row group ends, and a second time during their upload.
-const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
+const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=8 << 20;
 
 /// A table that a writer node writes, with the rows and columns that it takes from the input.
 #[derive(Debug, Clone, Serialize, Deserialize)]
