@@ -111,8 +111,10 @@ impl fmt::Display for Measure {
 
 /// The minimum ratio of the larger size to the smaller size at which a search replaces the merge.
 const GALLOP: usize = 32;
-/// The number of merge steps between two checks whether `least` is still reachable.
-const BLOCK: usize = 64;
+/// The number of parts of two sets that are merged at the same time.
+const PARTS: usize = 4;
+/// The number of merge steps of each part between two checks whether `least` is still reachable.
+const BLOCK: usize = 16;
 
 /// Returns the number of common elements.
 pub fn shared(a: &[u64], b: &[u64]) -> u64 {
@@ -180,30 +182,51 @@ pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
 }
 
 /// Counts common elements by a merge without branches on the values, because hashes are unpredictable. Returns `None` as soon as fewer than
-/// `least` common elements remain possible.
+/// `least` common elements remain possible. Each step waits for the previous step of its part, so the processor merges several parts in the
+/// same time as one.
 fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
-    let (mut i, mut j, mut shared) = (0, 0, 0);
-    // Neither side ends within a block, so the bounds of the slices are checked once per block.
-    while let (Some(x), Some(y)) = (a.get(i..i + BLOCK), b.get(j..j + BLOCK)) {
-        let (mut p, mut q) = (0, 0);
-        for _ in 0..BLOCK {
-            let (x, y) = (x[p % BLOCK], y[q % BLOCK]);
-            shared += u64::from(x == y);
-            p += usize::from(x <= y);
-            q += usize::from(y <= x);
-        }
-        i += p;
-        j += q;
-        if shared + ((a.len() - i).min(b.len() - j) as u64) < least {
+    let (mut parts, mut shared) = (divided(a, b), 0);
+    loop {
+        let most: usize = parts.iter().map(|(x, y)| x.len().min(y.len())).sum();
+        if shared + (most as u64) < least {
             return None;
         }
+        // Neither side of a part ends within a block, so the bounds of the slices are checked once per block.
+        let blocks = parts.map(|(x, y)| x.first_chunk::<BLOCK>().zip(y.first_chunk::<BLOCK>()));
+        let [Some(first), Some(second), Some(third), Some(fourth)] = blocks else { break };
+        let mut blocks = [first, second, third, fourth].map(|(x, y)| (x, y, 0, 0));
+        for _ in 0..BLOCK {
+            for (a, b, p, q) in &mut blocks {
+                let (x, y) = (a[*p % BLOCK], b[*q % BLOCK]);
+                shared += u64::from(x == y);
+                *p += usize::from(x <= y);
+                *q += usize::from(y <= x);
+            }
+        }
+        for ((a, b), (.., p, q)) in parts.iter_mut().zip(blocks) {
+            (*a, *b) = (&a[p..], &b[q..]);
+        }
     }
-    while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
-        shared += u64::from(x == y);
-        i += usize::from(x <= y);
-        j += usize::from(y <= x);
+    for (a, b) in parts {
+        let (mut i, mut j) = (0, 0);
+        while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
+            shared += u64::from(x == y);
+            i += usize::from(x <= y);
+            j += usize::from(y <= x);
+        }
     }
     Some(shared)
+}
+
+/// Divides two sets at the same elements. Elements of different parts are different.
+fn divided<'a>(mut a: &'a [u64], mut b: &'a [u64]) -> [(&'a [u64], &'a [u64]); PARTS] {
+    std::array::from_fn(|part| {
+        let (x, later_a) = a.split_at(a.len() / (PARTS - part));
+        let end = later_a.first().map_or(b.len(), |first| b.partition_point(|y| y < first));
+        let (y, later_b) = b.split_at(end);
+        (a, b) = (later_a, later_b);
+        (x, y)
+    })
 }
 
 /// Looks up each element of `small` in `large`. Steps from the previous position double in length, and bisection follows (Bentley and Yao,
