@@ -242,7 +242,7 @@ impl PartitionFile {
         if self.writer.is_none() {
             let sink = multipart_writer(&self.store, self.path.clone());
             let sink = DigestWriter { sink, digest: Digest::default() };
-            let properties = properties(&self.target)?;
+            let properties = properties(&self.target, self.row_group_bytes)?;
             self.writer =
                 Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
         }
@@ -304,8 +304,9 @@ fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>>
 const HASHES: [&str; 3] = ["doc", "set_hash_0", "set_hash_1"];
 
 /// Returns the Parquet settings. Columns are compressed by zstd, except for hashes, which do not repeat and do not compress. Ids do not
-/// repeat either, so they have no dictionary.
-fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
+/// repeat either, so they have no dictionary. The columns of `pairs` have dictionaries for a whole row group, because ids and counts repeat
+/// in the pairs of copies.
+fn properties(target: &TableTarget, row_group_bytes: usize) -> ParquetResult<WriterProperties> {
     let TableTarget { schema, carried, .. } = target;
     let own = schema.fields().len().saturating_sub(*carried);
     let mut properties = WriterProperties::builder()
@@ -313,6 +314,9 @@ fn properties(target: &TableTarget) -> ParquetResult<WriterProperties> {
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_coerce_types(false);
+    if target.table == schema::Table::Pairs.name() {
+        return Ok(properties.set_dictionary_page_size_limit(row_group_bytes).build());
+    }
     for (at, field) in schema.fields().iter().enumerate() {
         if at >= own && field.data_type().is_floating() {
             // Statistics ignore NaN, so DataFusion could take a column with NaN for constant if its minimum and maximum are equal.
