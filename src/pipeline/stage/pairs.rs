@@ -142,6 +142,9 @@ pub(super) static PAIRS: Stage = Stage::public(
     |cx| Box::pin(plan_pairs(cx)),
 );
 
+/// The number of pairs in a batch. Pairs are short and many, and a batch costs more than a row.
+const BATCH_ROWS: usize = 8_192;
+
 /// A batch of pairs with texts has at most the bytes of a partition divided by this number. Several batches wait in memory at once,
 /// outside any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
@@ -155,7 +158,7 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     }
     let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
     if !job.output.pair_passages {
-        return Ok(Planned::new(bytes, vec![frame]));
+        return Ok(Planned { batch_rows: Some(BATCH_ROWS), ..Planned::new(bytes, vec![frame]) });
     }
     let texts = cx.table(WorkTable::TEXTS)?;
     let all = one_number(text_bytes(texts.clone())?).await?;
