@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use datafusion::prelude::{DataFrame, SessionContext};
 use tokio::sync::OnceCell;
 
@@ -17,7 +20,7 @@ use crate::job::Job;
 use crate::output::manifest::File;
 use crate::output::read;
 use crate::output::write::TableRows;
-use crate::schema::SourceTypes;
+use crate::schema::{SourceTypes, Table};
 
 pub(crate) struct StageContext<'a> {
     pub(super) runner: Runner<'a>,
@@ -47,16 +50,25 @@ impl<'a> StageContext<'a> {
 
     pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
-        let frame = self.stored(table)?;
+        let frame = self.stored(table, table.schema(self.job, &self.types))?;
         match table {
             AnyTable::Public(public) => read::unsigned(frame, public),
             AnyTable::Work(_) => Ok(frame),
         }
     }
 
-    pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
-        let table = table.into();
-        let schema = table.schema(self.job, &self.types);
+    /// Reads strings as views, which need no copies. Views must not be exchanged: each part of a batch would hold the strings of all parts.
+    pub(super) fn with_views(&self, table: Table) -> Result<DataFrame> {
+        let view = |field: &FieldRef| match field.data_type() {
+            DataType::Utf8 => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+            _ => Arc::clone(field),
+        };
+        let fields =
+            AnyTable::from(table).schema(self.job, &self.types).fields().iter().map(view).collect::<Vec<_>>();
+        self.stored(table.into(), Arc::new(Schema::new(fields)))
+    }
+
+    fn stored(&self, table: AnyTable, schema: SchemaRef) -> Result<DataFrame> {
         read::frame(self.session(), self.runner.output, &self.files(table), schema)
     }
 

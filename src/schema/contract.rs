@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::prelude::{DataFrame, Expr, lit, when};
+use datafusion::functions::expr_fn::nullif;
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::prelude::{DataFrame, Expr, lit};
 use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
@@ -376,7 +377,7 @@ impl Contract {
     }
 
     /// Returns a lazy frame with one row of counts. The first number is the number of rows in `table`. It is followed by the number of rows
-    /// that break each promise, or by nulls if there are no rows. The caller passes all numbers except the first to [`Contract::verdict`].
+    /// that break each promise. The caller passes all numbers except the first to [`Contract::verdict`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) if the table has other columns.
@@ -384,7 +385,7 @@ impl Contract {
         self.check_schema(table.schema().as_arrow())?;
         let mut counts = vec![count(lit(1)).alias("rows")];
         for (at, promise) in self.promises(depth).iter().enumerate() {
-            counts.push(broken(table.parse_sql_expr(promise)?.is_true())?.alias(format!("promise_{at}")));
+            counts.push(broken(table.parse_sql_expr(promise)?.is_true()).alias(format!("promise_{at}")));
         }
         Ok(table.aggregate(vec![], counts)?)
     }
@@ -410,8 +411,8 @@ impl Contract {
 }
 
 /// Returns the number of rows for which `kept` is false. `kept` is never null.
-fn broken(kept: Expr) -> Result<Expr> {
-    Ok(sum(when(kept, lit(0_i64)).otherwise(lit(1_i64))?))
+fn broken(kept: Expr) -> Expr {
+    count(nullif(kept, lit(true)))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     let mut totals = Vec::new();
     for table in Table::written_by(job) {
         let contract = schema::contract(table).over(&cx.types, job.columns());
-        totals.push(Total::Contract(table).row(contract.audit(cx.stored(table)?, DEPTH)?));
+        totals.push(Total::Contract(table).row(contract.audit(cx.with_views(table)?, DEPTH)?));
     }
     // Pairs across groups are never written as stars.
     let in_stars = cx.table(WorkTable::MEMBERS)?.filter(lit(job.candidates.compare != Compare::Across))?;
