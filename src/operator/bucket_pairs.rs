@@ -63,6 +63,29 @@ impl PairRule {
         }
     }
 
+    /// Whether two members, of which `x` is not larger, may reach the threshold if their bucket's shingle is their first common shingle.
+    /// Returns `None` if this is false for `x` and all later members. `last` contains the two sizes and the bound of the last call.
+    fn meet(self, x: &BucketMember, y: &BucketMember, last: &mut (u32, u32, Option<u64>)) -> Option<bool> {
+        let rest = |member: &BucketMember| u64::from(member.size - member.position);
+        match self {
+            PairRule::All { .. } => Some(true),
+            PairRule::MinJaccard { threshold, .. } => {
+                if (x.size, y.size) != (last.0, last.1) {
+                    *last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
+                }
+                // If this is the first common shingle, only this shingle and later shingles can be common.
+                last.2.map(|least| rest(x).min(rest(y)) >= least)
+            }
+            PairRule::MinContainment { threshold } => {
+                // The bound depends on the size of the smaller set alone.
+                if x.size != last.0 {
+                    *last = (x.size, 0, Some(least_contained(x.size.into(), threshold)));
+                }
+                last.2.filter(|&least| rest(x) >= least).map(|least| rest(y) >= least)
+            }
+        }
+    }
+
     /// Whether the operator groups the rows itself, so that its input need not be sorted. This requires rows (bucket, doc) without other
     /// columns.
     fn groups(self, columns: &Schema) -> bool {
@@ -97,14 +120,16 @@ impl Description for PairRule {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
-        let (rows, context) = (task.rows_of(0)?, task.context);
+        let rows = task.rows_of(0)?;
+        let context = &task.context;
         let input = if self.groups(&rows.schema()) {
-            stream::once(group_by_bucket(rows, Arc::clone(&context))).try_flatten().boxed()
+            stream::once(group_by_bucket(rows, Arc::clone(context))).try_flatten().boxed()
         } else {
             rows.boxed()
         };
-        let members = BucketMembers { rule: *self, members: Vec::new(), hot: false, first: 0, second: 1 };
-        Ok(pairs_of_buckets(input, members, "BucketPairs", &context))
+        let chunk = Chunk::new(*self);
+        let members = BucketMembers { members: Vec::new(), hot: false, first: 0, second: 1, chunk };
+        Ok(pairs_of_buckets(input, members, "BucketPairs", context))
     }
 }
 
@@ -114,18 +139,18 @@ const MAX_WAITING: usize = 1 << 16;
 /// The documents of the current bucket, and the indices of its next pair.
 #[derive(Debug)]
 struct BucketMembers {
-    rule: PairRule,
     members: Vec<BucketMember>,
     /// Whether some members were written before the end of the bucket, because the bucket is hot.
     hot: bool,
     /// The next pair is (members[first], members[second]).
     first: usize,
     second: usize,
+    chunk: Chunk,
 }
 
 impl BucketMembers {
     fn is_hot(&self) -> bool {
-        self.hot || self.members.len() as u64 > self.rule.most()
+        self.hot || self.members.len() as u64 > self.chunk.rule.most()
     }
 
     fn write_each(&mut self, pairs: &mut PairBuilder) {
@@ -138,25 +163,18 @@ impl BucketMembers {
         }
     }
 
-    /// Writes each pair for which `meet` returns true, except pairs of two reference documents. If `meet` returns `None`, the first member
-    /// of the pair is not compared with later members.
-    fn write_pairs(
-        &mut self,
-        pairs: &mut PairBuilder,
-        mut meet: impl FnMut(&BucketMember, &BucketMember) -> Option<bool>,
-    ) {
+    /// Writes every pair with a new document. New documents come first.
+    fn write_pairs(&mut self, pairs: &mut PairBuilder) {
         let mut left = PAIRS_AT_ONCE;
         while let Some(x) = self.members.get(self.first) {
-            while let Some(y) = self.members.get(self.second) {
+            while !x.is_reference
+                && let Some(y) = self.members.get(self.second)
+            {
                 if pairs.is_full() || left == 0 {
                     return;
                 }
                 left -= 1;
-                match meet(x, y) {
-                    Some(true) if !(x.is_reference && y.is_reference) => pairs.push(x.doc, y.doc),
-                    Some(_) => {}
-                    None => break,
-                }
+                pairs.push(x.doc, y.doc);
                 self.second += 1;
             }
             self.first += 1;
@@ -183,51 +201,134 @@ impl Bucket for BucketMembers {
     }
 
     fn close(&mut self) {
-        match self.rule {
+        match self.chunk.rule {
             _ if self.is_hot() => {}
-            // New documents come first, because the first document of every pair is new.
             PairRule::All { .. } => self.members.sort_by_key(|member| member.is_reference),
             PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
-                self.members.sort_unstable_by_key(|member| (member.size, member.doc));
+                self.chunk.add(&mut self.members)
             }
         }
     }
 
+    fn end(&mut self) -> bool {
+        self.restart(false);
+        self.chunk.complete();
+        !self.is_written()
+    }
+
     fn is_written(&self) -> bool {
-        self.first >= self.members.len()
+        self.first >= self.members.len() && self.chunk.is_written()
     }
 
     fn write(&mut self, pairs: &mut PairBuilder) {
-        match self.rule {
+        match self.chunk.rule {
             _ if self.is_hot() => self.write_each(pairs),
-            PairRule::All { .. } => self.write_pairs(pairs, |x, _| (!x.is_reference).then_some(true)),
-            PairRule::MinJaccard { threshold, .. } => {
-                let mut last = (0, 0, None);
-                self.write_pairs(pairs, |x, y| {
-                    if (x.size, y.size) != (last.0, last.1) {
-                        last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
-                    }
-                    // If this is the first common shingle, only this shingle and later shingles can be common.
-                    let most = (x.size - x.position).min(y.size - y.position);
-                    last.2.map(|least| u64::from(most) >= least)
-                });
-            }
-            PairRule::MinContainment { threshold } => {
-                let mut last = (0, 0);
-                // The smaller set comes first; the bound depends on its size alone.
-                self.write_pairs(pairs, |x, y| {
-                    if x.size != last.0 {
-                        last = (x.size, least_contained(x.size.into(), threshold));
-                    }
-                    let reaches = |member: &BucketMember| u64::from(member.size - member.position) >= last.1;
-                    reaches(x).then(|| reaches(y))
-                });
-            }
+            PairRule::All { .. } => self.write_pairs(pairs),
+            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => self.chunk.write(pairs),
         }
     }
 
     fn memory(&self) -> usize {
-        self.members.capacity() * size_of::<BucketMember>()
+        self.members.capacity() * size_of::<BucketMember>() + self.chunk.members.capacity() * BYTES_IN_CHUNK
+    }
+}
+
+/// Similar documents share many of their rarest shingles. Complete buckets are gathered to a chunk, so that their common pairs are written
+/// only once.
+#[derive(Debug)]
+struct Chunk {
+    rule: PairRule,
+    /// The members of each bucket in turn, ordered by size and document.
+    members: Vec<ChunkMember>,
+    /// The indices of all members, ordered by document. Empty until the chunk is complete.
+    order: Vec<u32>,
+    /// For each document, the number of the last document with which it was paired.
+    seen: Vec<u32>,
+    /// The next pair is (members[order[first]], members[second]), if `second` is not 0.
+    first: usize,
+    second: usize,
+}
+
+#[derive(Debug)]
+struct ChunkMember {
+    member: BucketMember,
+    /// The end of its bucket in the chunk.
+    end: u32,
+    /// The number of its document in the chunk.
+    number: u32,
+}
+
+/// The number of members at which a chunk is complete.
+const MEMBERS_OF_CHUNK: usize = 1 << 20;
+
+/// The bytes that a chunk holds for each member, with the buffer for sorting.
+const BYTES_IN_CHUNK: usize = size_of::<ChunkMember>() + 24;
+
+impl Chunk {
+    fn new(rule: PairRule) -> Self {
+        Self { rule, members: Vec::new(), order: Vec::new(), seen: Vec::new(), first: 0, second: 0 }
+    }
+
+    /// Adds a bucket, and removes its members from `bucket`.
+    fn add(&mut self, bucket: &mut Vec<BucketMember>) {
+        bucket.sort_unstable_by_key(|member| (member.size, member.doc));
+        // A chunk has fewer than 2^32 members, because the pairs of a larger bucket could not be written.
+        let end = (self.members.len() + bucket.len()) as u32;
+        self.members.extend(bucket.drain(..).map(|member| ChunkMember { member, end, number: 0 }));
+        if self.members.len() >= MEMBERS_OF_CHUNK {
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        let docs = self.members.iter().zip(0..).map(|(member, at)| (member.member.doc, at));
+        let mut docs: Vec<(u64, u32)> = docs.collect();
+        docs.sort_unstable();
+        self.seen.clear();
+        for members in docs.chunk_by(|one, next| one.0 == next.0) {
+            members.iter().for_each(|&(_, at)| self.members[at as usize].number = self.seen.len() as u32);
+            self.seen.push(u32::MAX);
+        }
+        self.order.extend(docs.into_iter().map(|(_, at)| at));
+    }
+
+    fn is_written(&self) -> bool {
+        self.first >= self.order.len()
+    }
+
+    /// Writes each pair that the rule keeps, except pairs of two reference documents.
+    fn write(&mut self, pairs: &mut PairBuilder) {
+        let (mut left, mut last) = (PAIRS_AT_ONCE, (0, 0, None));
+        while let Some(&at) = self.order.get(self.first) {
+            let ChunkMember { member: x, end, number } = &self.members[at as usize];
+            self.second = self.second.max(at as usize + 1);
+            for ChunkMember { member: y, number: other, .. } in &self.members[self.second..*end as usize] {
+                if pairs.is_full() || left == 0 {
+                    return;
+                }
+                left -= 1;
+                self.second += 1;
+                let seen = &mut self.seen[*other as usize];
+                if *seen == *number {
+                    continue;
+                }
+                match self.rule.meet(x, y, &mut last) {
+                    Some(true) if !(x.is_reference && y.is_reference) => {
+                        *seen = *number;
+                        pairs.push(x.doc, y.doc);
+                    }
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            self.first += 1;
+            self.second = 0;
+        }
+        if self.first > 0 {
+            self.members.clear();
+            self.order.clear();
+            self.first = 0;
+        }
     }
 }
 
@@ -289,6 +390,11 @@ pub(super) trait Bucket: Send + 'static {
     /// Decides which members are paired. The method is called after the last member of the bucket was added.
     fn close(&mut self);
 
+    /// Prepares pairs that are written after the last bucket. Returns false if there are none.
+    fn end(&mut self) -> bool {
+        false
+    }
+
     fn is_written(&self) -> bool;
 
     /// Writes pairs until the batch is full or [`PAIRS_AT_ONCE`] pairs were examined.
@@ -336,7 +442,8 @@ impl<B: Bucket> BucketReader<B> {
         loop {
             // The pairs of a bucket are written after its last row, in as many batches as they need.
             self.bucket.write(&mut pairs);
-            if pairs.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
+            let is_at_end = !pairs.is_full() && self.bucket.is_written() && !self.read_bucket().await?;
+            if pairs.is_full() || is_at_end && !self.bucket.end() {
                 return pairs.finish();
             }
             tokio::task::consume_budget().await;
@@ -414,5 +521,59 @@ impl PairBuilder {
         }
         let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
         Ok(Some(RecordBatch::try_new(pair_schema(), columns)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::measure::Measure;
+
+    proptest! {
+        #[test]
+        fn a_chunk_writes_the_pairs_of_its_buckets_once(
+            documents in vec((1..20_u32, any::<bool>()), 12),
+            buckets in vec(btree_map(0..12_usize, any::<u32>(), 0..9), 1..20),
+            measure in prop_oneof![Just(Measure::Jaccard), Just(Measure::Containment)],
+        ) {
+            let threshold = 0.5;
+            let (mut chunk, mut expected) = (
+                Chunk::new(match measure {
+                    Measure::Jaccard => PairRule::MinJaccard { threshold, dense: None },
+                    Measure::Containment => PairRule::MinContainment { threshold },
+                }),
+                BTreeSet::new(),
+            );
+            for bucket in buckets {
+                let members = bucket.into_iter().map(|(doc, position)| {
+                    let (size, is_reference) = documents[doc];
+                    BucketMember { doc: doc as u64, size, position: position % size, state: 0, is_reference }
+                });
+                let mut members: Vec<BucketMember> = members.collect();
+                for (at, x) in members.iter().enumerate() {
+                    expected.extend(members[at + 1..].iter().filter_map(|y| {
+                        let most = u64::from((x.size - x.position).min(y.size - y.position));
+                        let may_match = measure.similarity(most, [x.size.into(), y.size.into()]) >= threshold;
+                        (may_match && !(x.is_reference && y.is_reference)).then_some((x.doc, y.doc))
+                    }));
+                }
+                chunk.add(&mut members);
+            }
+            chunk.complete();
+            let mut written = Vec::new();
+            while !chunk.is_written() {
+                let mut pairs = PairBuilder::new(3);
+                chunk.write(&mut pairs);
+                let (a, b) = (pairs.a.values_slice(), pairs.b.values_slice());
+                written.extend(a.iter().copied().zip(b.iter().copied()));
+            }
+            written.sort_unstable();
+            prop_assert_eq!(written, expected.into_iter().collect::<Vec<_>>());
+        }
     }
 }
