@@ -131,9 +131,9 @@ impl<'a> StageContext<'a> {
     }
 
     /// The founders of the clusters in reference outputs or in merged outputs. `None` if there is no such output.
-    pub(super) fn founders(&self) -> Result<Option<Founders>> {
+    pub(super) async fn founders(&self) -> Result<Option<Founders>> {
         match self.reference_outputs() {
-            Some(outputs) => outputs.founders(self).map(Some),
+            Some(outputs) => outputs.founders(self).await.map(Some),
             None => self.input.merged().map(Chain::founders_of_merged).transpose(),
         }
     }

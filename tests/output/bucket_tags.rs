@@ -1,13 +1,16 @@
 //! The tags of buckets: their bytes, compared with the signatures, and the bytes that are read by them.
 
-use arrow::array::BinaryArray;
+use arrow::array::{BinaryArray, UInt64Array};
+use datafusion::prelude::col;
 use object_store::local::LocalFileSystem;
+use resemblance::kernel::bucket_tags::tag_set;
 use resemblance::kernel::lsh_bands::{Buckets, lsh_bands};
 use resemblance::kernel::signature::{Bits, SignatureValues};
 use resemblance::lookup::neighbors::{
     NeighborOrder, Neighbors, Query, document_sketch, neighbors, text_sketch,
 };
 use resemblance::lookup::{self, Finished, Id};
+use resemblance::udf::expr_fn::has_tag;
 
 use crate::support::counting::Counting;
 use crate::support::*;
@@ -61,6 +64,17 @@ fn tags_are_the_lower_halves_of_buckets() {
         run(&job(&source, &path(name), sets)).unwrap();
         assert!(table(&path(name), "documents").column_by_name("bucket_tags").is_none(), "{name}");
     }
+}
+
+/// A key is the bucket of a single band. Half of the keys are in the set.
+#[test]
+fn keys_are_found_in_their_set() {
+    let keys: Vec<u64> = (1..=1_000_u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let column: ArrayRef = Arc::new(UInt64Array::from(keys.clone()));
+    let rows = RecordBatch::try_from_iter([("key", column)]).unwrap();
+    let is_in = has_tag(col("key"), tag_set(&keys[..500], 1));
+    let found = SessionContext::new().read_batch(rows.clone()).unwrap().filter(is_in).unwrap();
+    assert_eq!(block_on(found.collect()).unwrap(), [rows.slice(0, 500)]);
 }
 
 /// The sketches of an output with other bands, and outputs that are merged.

@@ -10,16 +10,33 @@ use crate::error::{Error, Result};
 use crate::frames::clusters::Founders;
 use crate::frames::{self, columns, merged, reference, utf8};
 use crate::job::{Job, Lsh, first_difference};
+use crate::kernel::bucket_tags::tag_set;
 use crate::output::manifest::{Origin, ReferenceOutput, Run};
 use crate::output::results::AppliedOutput;
 use crate::output::{Layout, Stored};
+use crate::pipeline::numbers::keys_of;
 use crate::pipeline::overlap;
 use crate::schema::{SourceTypes, Table};
 use crate::udf::CUT_SPAN;
-use crate::udf::expr_fn::document_key;
+use crate::udf::expr_fn::{document_key, has_tag};
 
 /// The number of outputs that are opened at the same time.
 pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
+
+/// The maximum number of tags in a condition, times the number of reference outputs. The plan contains a set for each output, with 10 bytes
+/// for each tag. The limit does not depend on memory or engine, so the counts of a run do not either.
+pub(in crate::pipeline) const MOST_TAGS: usize = 1 << 20;
+
+/// Keys of documents, for conditions on tables of reference outputs. The default contains all keys.
+#[derive(Clone, Default)]
+pub(crate) struct KeySet(Option<Vec<u32>>);
+
+impl KeySet {
+    /// Returns the condition that `key` is in the set, or `None` if all keys are. A few other keys meet it by chance.
+    pub(super) fn contains(&self, key: Expr) -> Option<Expr> {
+        self.0.clone().map(|set| has_tag(key, set))
+    }
+}
 
 pub(crate) struct Chain {
     pub(in crate::pipeline) outputs: Vec<Stored>,
@@ -268,22 +285,33 @@ impl Chain {
         self.every(Table::Clusters, &[col("id"), col("cluster_id")])
     }
 
-    /// The founders of clusters: see [`reference::founders`].
-    pub(super) fn founders(&self, documents: Option<DataFrame>) -> Result<Founders> {
+    /// Returns the set of the `keys` (key, ..), or of all keys if there are too many.
+    pub(crate) async fn key_set(&self, keys: DataFrame) -> Result<KeySet> {
+        let most = MOST_TAGS / self.outputs.len().max(1);
+        let keys = keys_of(keys.limit(0, Some(most + 1))?).await?;
+        Ok(KeySet((keys.len() <= most).then(|| tag_set(&keys, 1))))
+    }
+
+    /// The founders of clusters: see [`reference::founders`]. Without `documents`, founders that are not in `keys` can be omitted.
+    pub(super) fn founders(&self, documents: Option<DataFrame>, keys: &KeySet) -> Result<Founders> {
+        // A replaced founder may be in no cluster of this run.
+        let all = KeySet::default();
+        let keys = if documents.is_none() { keys } else { &all };
         let clusters =
-            self.by_run(|_, stored| Ok(own_clusters(stored)?.select(columns(["id", "cluster_id"]))?))?;
+            self.by_run(|_, stored| Ok(own_clusters(stored, keys)?.select(columns(["id", "cluster_id"]))?))?;
         reference::founders(clusters, documents)
     }
 
     pub(crate) fn founders_of_merged(&self) -> Result<Founders> {
         let documents = self.replaced().then(|| self.live(|at, _| Ok(since(at)))).transpose()?;
-        self.founders(documents)
+        self.founders(documents, &KeySet::default())
     }
 
     /// Returns the removed documents (doc): they do not represent the last cluster with them, or a result of `apply` removed them.
-    pub(crate) fn removed(&self) -> Result<DataFrame> {
+    /// Documents that are not in `keys` can be omitted.
+    pub(crate) fn removed(&self, keys: &KeySet) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
-            let clusters = own_clusters(stored)?;
+            let clusters = own_clusters(stored, keys)?;
             let clusters = match (&self.applied[run], stored.job().clusters.contained) {
                 (Some(applied), _) => match applied.removed()? {
                     Some(removed) => removed.with_column("representative", lit(false))?,
@@ -398,8 +426,9 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
 }
 
 /// The table `clusters` without documents from a second source. The output of that source contains the clusters of these documents.
-fn own_clusters(stored: &Stored) -> Result<DataFrame> {
-    let clusters = stored.table(Table::Clusters)?;
+/// Documents that are not in `keys` can be omitted.
+fn own_clusters(stored: &Stored, keys: &KeySet) -> Result<DataFrame> {
+    let clusters = stored.table_where(Table::Clusters, keys.contains(document_key(col("id"))))?;
     match stored.job().second_source() {
         None => Ok(clusters),
         Some(_) => Ok(clusters.filter(!col("reference"))?),

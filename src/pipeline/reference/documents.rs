@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, Expr, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::ReferenceDocuments;
-use super::chain::since;
+use super::chain::{KeySet, since};
 use super::outputs::ReferenceOutputs;
 use crate::error::Result;
 use crate::frames::clusters::{ClusterId, Founders};
@@ -18,7 +18,7 @@ use crate::pipeline::groups;
 use crate::pipeline::numbers::first_ids;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;
-use crate::udf::expr_fn::document_key;
+use crate::udf::expr_fn::{document_key, unsigned_bits};
 
 impl ReferenceDocuments {
     /// Returns the edges (a, b) between documents, from the scores and copies of this run and from the clusters in reference outputs.
@@ -33,15 +33,15 @@ impl ReferenceDocuments {
     /// Returns the reference documents that can be in clusters and that this run does not replace. Their columns are [`groups::ordered`],
     /// `set_hash_0`, `set_hash_1` and `before`, with the types of `like`. Also returns the value of `before` for new documents.
     /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents by `before`, ascending. May omit documents of
-    /// reference outputs for which `wanted` is false.
+    /// reference outputs that are not in `keys`.
     pub(crate) fn clustered(
         &self,
         cx: &StageContext<'_>,
         like: &DataFrame,
-        wanted: Option<Expr>,
+        keys: &KeySet,
     ) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(outputs) => Ok((outputs.clustered(cx, wanted)?, lit(outputs.place_of_new()))),
+            Self::Outputs(outputs) => Ok((outputs.clustered(cx, keys)?, lit(outputs.place_of_new()))),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE)?, cx.job, like),
         }
     }
@@ -49,14 +49,14 @@ impl ReferenceDocuments {
     /// Like [`Self::clustered`], but for all reference documents that can be compared. Documents from a second source have no hashes.
     pub(crate) fn in_order(&self, cx: &StageContext<'_>, like: &DataFrame) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(_) => self.clustered(cx, like, None),
+            Self::Outputs(_) => self.clustered(cx, like, &KeySet::default()),
             Self::Source(_) => before_new(cx.table(WorkTable::REFERENCE_KEYS)?, cx.job, like),
         }
     }
 
-    pub(crate) fn cluster_id(&self, cx: &StageContext<'_>) -> Result<ClusterId> {
+    pub(crate) async fn cluster_id(&self, cx: &StageContext<'_>) -> Result<ClusterId> {
         match self {
-            Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(cx)?))),
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(Box::new(outputs.founders(cx).await?))),
             Self::Source(_) => Ok(ClusterId::LeastNew),
         }
     }
@@ -86,6 +86,11 @@ fn remaining(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
         return reference::without(documents, cx.table(WorkTable::KEYS)?);
     }
     Ok(documents)
+}
+
+/// The condition that a row of the table `documents` is in `keys`.
+fn is_in(keys: &KeySet) -> Option<Expr> {
+    keys.contains(unsigned_bits(col("doc")))
 }
 
 /// The pairs in outputs, between groups of copies with a document that was not replaced.
@@ -142,6 +147,11 @@ impl ReferenceOutputs {
         self.live(cx, |_, _| Ok(columns(["id", "doc"])))
     }
 
+    /// The keys (doc) of reference documents that are in `keys`, and possibly others.
+    pub(crate) fn docs_among(&self, cx: &StageContext<'_>, keys: &KeySet) -> Result<DataFrame> {
+        remaining(cx, self.chain.live_where(is_in(keys), |_, _| Ok(columns(["doc"])))?)
+    }
+
     fn places(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         self.live(cx, |at, _| {
             let origin = self.chain.origin(at).alias("origin");
@@ -149,10 +159,12 @@ impl ReferenceOutputs {
         })
     }
 
-    pub(crate) fn founders(&self, cx: &StageContext<'_>) -> Result<Founders> {
+    /// The founders of the clusters in the outputs. Founders that are in no cluster of this run can be omitted.
+    pub(crate) async fn founders(&self, cx: &StageContext<'_>) -> Result<Founders> {
+        let keys = self.chain.key_set(cx.table(WorkTable::RANKS)?.select(columns(["doc"]))?).await?;
         let replaces = replaces(cx.job) || self.chain.replaced();
         let documents = replaces.then(|| self.live(cx, |at, _| Ok(since(at)))).transpose()?;
-        self.chain.founders(documents)
+        self.chain.founders(documents, &keys)
     }
 
     async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
@@ -191,15 +203,15 @@ impl ReferenceOutputs {
 
     /// The reference documents for [`ReferenceDocuments::clustered`]. The column `before` is the index of the output that contains the
     /// document. If an output removed the document, it is larger than the value for new documents.
-    fn clustered(&self, cx: &StageContext<'_>, wanted: Option<Expr>) -> Result<DataFrame> {
-        let documents = self.chain.live_where(wanted, |at, _| {
+    fn clustered(&self, cx: &StageContext<'_>, keys: &KeySet) -> Result<DataFrame> {
+        let documents = self.chain.live_where(is_in(keys), |at, _| {
             let sets = [columns(["set_hash_0", "set_hash_1"]), vec![lit(at as u64).alias(BEFORE)]].concat();
             Ok([groups::ordered(cx.job)?, sets].concat())
         })?;
         let documents = remaining(cx, documents)?;
         // Documents that the outputs removed come last. Otherwise a document that no clean dataset contains could represent new
         // documents, which would then be removed.
-        reference::with_place(documents, self.chain.removed()?, self.place_of_new() + 1)
+        reference::with_place(documents, self.chain.removed(keys)?, self.place_of_new() + 1)
     }
 
     /// The value of `before` for new documents, which come after the kept documents in all outputs.
@@ -209,10 +221,11 @@ impl ReferenceOutputs {
 
     /// Returns the documents that the outputs kept and that no longer represent their clusters in `clusters` (id, representative,
     /// reference, ..).
-    pub(crate) fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
+    pub(crate) async fn superseded(&self, clusters: DataFrame) -> Result<DataFrame> {
         let others = clusters.filter(col("reference").and(!col("representative")))?;
         let others = others.select(vec![document_key(col("id")).alias("doc")])?;
-        reference::without(others, self.chain.removed()?)
+        let keys = self.chain.key_set(others.clone()).await?;
+        reference::without(others, self.chain.removed(&keys)?)
     }
 
     /// Returns a warning if new documents cannot be compared and therefore do not replace the reference documents with the same ids.

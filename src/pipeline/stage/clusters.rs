@@ -17,8 +17,8 @@ use crate::frames::reference::{new_and_reference, with_place};
 use crate::frames::{columns, with_columns};
 use crate::job::{Clusters, Compare, Preference, Reference};
 use crate::pipeline::groups::{self, SET};
-use crate::pipeline::numbers::keys_of;
 use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::reference::chain::KeySet;
 use crate::pipeline::tables::WorkColumns::{Flag, Floats, Id, Nullable, Numbers};
 
 impl WorkTable {
@@ -45,13 +45,13 @@ pub(super) static RANKS: Stage = Stage::work(
         let frame = match (cx.reference, cx.input.merged()) {
             (Some(reference), _) => {
                 let nodes = nodes_with_new(components, cx.table(WorkTable::KEYS)?.select(columns(["doc"]))?)?;
-                let is_node = is_node(cx, nodes.clone()).await?;
-                ranks_with_reference(nodes, clustered(cx, reference, is_node)?, &order)?
+                let keys = node_keys(cx, nodes.clone()).await?;
+                ranks_with_reference(nodes, clustered(cx, reference, &keys)?, &order)?
             }
             (None, Some(chain)) => {
                 // Documents that the merged outputs keep come before the documents that they remove.
                 let members = members(cx, &order)?.with_column(BEFORE, lit(0_u64))?;
-                ranks(with_place(members, chain.removed()?, 1)?, components, &order, true)?
+                ranks(with_place(members, chain.removed(&KeySet::default())?, 1)?, components, &order, true)?
             }
             (None, None) => ranks(members(cx, &order)?, components, &order, false)?,
         };
@@ -61,40 +61,28 @@ pub(super) static RANKS: Stage = Stage::work(
     }),
 );
 
-/// The maximum number of rows in each table that [`is_node`] joins.
+/// The maximum number of rows in each table that [`node_keys`] joins.
 const MOST_JOINED: u64 = 16 << 20;
-/// The maximum number of documents in the condition of [`is_node`].
-const MOST_NODES: usize = 1 << 14;
-/// The maximum number of documents in the conditions for all reference outputs together.
-const MOST_NODES_OF_ALL: usize = 1 << 18;
 
-/// Returns the condition that a document of a reference output is among the `nodes` (node, ..). Returns `None` if there are many, or if
-/// the joins need too much memory. Then the stage reads all documents, with as many partitions as it needs.
-async fn is_node(cx: &StageContext<'_>, nodes: DataFrame) -> Result<Option<Expr>> {
-    let Some(outputs) = cx.reference_outputs() else { return Ok(None) };
+/// Returns the keys of the `nodes` (node, ..) that are documents of reference outputs. Returns all keys if there are many, or if the joins
+/// need too much memory. Then the stage reads all documents, with as many partitions as it needs.
+async fn node_keys(cx: &StageContext<'_>, nodes: DataFrame) -> Result<KeySet> {
+    let Some(outputs) = cx.reference_outputs() else { return Ok(KeySet::default()) };
     if cx.rows(WorkTable::COMPONENTS).max(cx.rows(WorkTable::KEYS)) > MOST_JOINED {
-        return Ok(None);
+        return Ok(KeySet::default());
     }
-    let most = MOST_NODES.min(MOST_NODES_OF_ALL / outputs.chain.outputs.len().max(1));
-    let docs = match keys_of(nodes.select(columns(["node"]))?.limit(0, Some(most + 1))?).await {
-        Err(error) if error.kind() == Kind::Memory => return Ok(None),
-        docs => docs?,
-    };
-    let is_small = docs.len() <= most;
-    let docs = docs.into_iter().map(|doc| lit(doc.cast_signed())).collect();
-    Ok(is_small.then(|| col("doc").in_list(docs, false)))
+    match outputs.chain.key_set(nodes.select(columns(["node"]))?).await {
+        Err(error) if error.kind() == Kind::Memory => Ok(KeySet::default()),
+        keys => keys,
+    }
 }
 
-/// All new and reference documents, with the columns for [`ranks_with_reference`]. May omit documents of reference outputs for
-/// which `wanted` is false.
-fn clustered(
-    cx: &StageContext<'_>,
-    reference: &ReferenceDocuments,
-    wanted: Option<Expr>,
-) -> Result<DataFrame> {
+/// All new and reference documents, with the columns for [`ranks_with_reference`]. May omit documents of reference outputs that
+/// are not in `keys`.
+fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments, keys: &KeySet) -> Result<DataFrame> {
     let own = cx.table(Table::Documents)?.select(groups::ordered(cx.job)?)?;
     let own = with_columns(own, cx.table(WorkTable::KEYS)?.select(columns(SET))?)?;
-    let (reference, before) = reference.clustered(cx, &own, wanted)?;
+    let (reference, before) = reference.clustered(cx, &own, keys)?;
     let own = own.with_column(BEFORE, before)?;
     let names = groups::ordered_names(cx.job);
     let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);
@@ -156,8 +144,11 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
     Ok((scores, count))
 }
 
-fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
-    cx.reference.map_or(Ok(ClusterId::Least), |reference| reference.cluster_id(cx))
+async fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {
+    match cx.reference {
+        Some(reference) => reference.cluster_id(cx).await,
+        None => Ok(ClusterId::Least),
+    }
 }
 
 pub(super) static CLUSTERS: Stage = Stage::public(
@@ -171,14 +162,14 @@ pub(super) static CLUSTERS: Stage = Stage::public(
         let job = cx.job;
         let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
         let method = job.clusters.method;
-        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx)?)?;
+        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), cluster_ids(cx).await?)?;
         if !method.has_weakest_links() {
             frame = frame.drop_columns(&["weakest_link"])?;
         }
         if job.has_groups() {
             let documents = match cx.reference {
                 None => cx.table(WorkTable::MEMBERS)?,
-                Some(reference) => clustered(cx, reference, None)?,
+                Some(reference) => clustered(cx, reference, &KeySet::default())?,
             };
             frame = with_groups_of_clusters(frame, documents)?;
         }
@@ -192,7 +183,7 @@ pub(super) static CLUSTER_LEVELS: Stage = Stage::public(
     |_| "write the clusters of more similar pairs, for each of clusters.thresholds".into(),
     |job| !job.clusters.thresholds.is_empty(),
     boxed!(|cx| {
-        let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx)?);
+        let (job, (scores, edges), ids) = (cx.job, scores_of_components(cx).await?, cluster_ids(cx).await?);
         let Clusters { method, thresholds, .. } = &job.clusters;
         let level = |threshold: &f64| {
             let (documents, measured) = (cx.table(WorkTable::RANKS)?, (job.score.measure, *threshold));
@@ -209,7 +200,7 @@ pub(super) static CLUSTER_ID_CHANGES: Stage = Stage::public(
     |_| "write which clusters of earlier runs have another id now".into(),
     |job| job.continues_clusters(),
     boxed!(|cx| {
-        let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
+        let founders = cx.founders().await?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
         Ok(Planned::new(0, vec![id_changes(cx.table(Table::Clusters)?, founders)?]))
     }),
 );

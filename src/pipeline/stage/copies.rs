@@ -57,7 +57,7 @@ pub(super) static COPIES: Stage = Stage::work(
             keys = frames::with_columns(keys, groups)?;
         }
         let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
-        let rows = with_same_keys(copies, find_same_keys(cx)?)?;
+        let rows = with_same_keys(copies, find_same_keys(cx).await?)?;
         let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
         Ok(Planned::new(bytes, vec![rows]))
     }),
@@ -93,7 +93,7 @@ impl SameKeyPlaces {
     }
 
     /// Returns the documents (doc, ..) that share a key in these sources, if the job can have such documents.
-    fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    async fn documents(self, cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
         let keys = cx.table(WorkTable::KEYS)?;
         Ok(Some(match (self, cx.reference) {
             (Self::Source, _) => repeated(keys)?,
@@ -106,7 +106,8 @@ impl SameKeyPlaces {
             (Self::SourceAndOutput, Some(ReferenceDocuments::Outputs(outputs)))
                 if cx.job.same_id() == Some(SameId::Error) =>
             {
-                same(keys, outputs.ids(cx)?)?
+                let docs = outputs.chain.key_set(keys.clone().select(columns(["doc"]))?).await?;
+                same(keys, outputs.docs_among(cx, &docs)?)?
             }
             _ => return Ok(None),
         }))
@@ -184,11 +185,13 @@ async fn repeated_ids(section: &str, option: &str, documents: DataFrame, found: 
 }
 
 /// Finds the documents that share a key: (doc: UInt64, places: Utf8).
-fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
-    let found = SameKeyPlaces::ALL.into_iter().filter_map(|places| {
-        let documents = places.documents(cx).transpose()?;
-        Some(documents.and_then(|of| Ok(of.select(vec![col("doc"), lit(places.name()).alias("places")])?)))
-    });
+async fn find_same_keys(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let mut found = Vec::new();
+    for places in SameKeyPlaces::ALL {
+        if let Some(documents) = places.documents(cx).await? {
+            found.push(Ok(documents.select(vec![col("doc"), lit(places.name()).alias("places")])?));
+        }
+    }
     frames::union(found)
 }
 

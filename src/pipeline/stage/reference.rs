@@ -14,6 +14,7 @@ use crate::frames::{self, documents, shingles, sketches};
 use crate::job::{DuplicateIds, Reference};
 use crate::kernel::bucket_tags::tag_set;
 use crate::output::write::TableRows;
+use crate::pipeline::reference::chain::MOST_TAGS;
 use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
 use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
@@ -100,16 +101,13 @@ pub(super) static REFERENCE: Stage = Stage::work(
     None => vec![(WorkTable::REFERENCE.into(), TableRows::All)],
 });
 
-/// The maximum number of new tags, times the number of reference outputs. The plan contains a set for each output, with 10 bytes for each
-/// tag. The limit does not depend on memory or engine, so the counts of a run do not either.
-const MOST_TAGS: u64 = 1 << 20;
-
 /// Returns the [`tag_set`] of new documents. Returns `None` if candidates need no common bucket, if a reference output lacks tags, or if
 /// there are too many tags. A few documents have a tag by chance, and the stage `candidates` compares whole buckets.
 async fn new_tags(cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<Option<Vec<u32>>> {
     let (method, lsh, count) = (cx.job.candidates.method, &cx.job.lsh, outputs.chain.outputs.len() as u64);
     let tags = cx.rows(WorkTable::KEYS) * lsh.bands as u64;
-    if !method.uses_buckets() || !outputs.chain.has_tags(lsh) || tags.saturating_mul(count) > MOST_TAGS {
+    if !method.uses_buckets() || !outputs.chain.has_tags(lsh) || tags.saturating_mul(count) > MOST_TAGS as u64
+    {
         return Ok(None);
     }
     let mut rows = cx.table(WorkTable::KEYS)?.select(vec![col("buckets")])?.execute_stream().await?;

@@ -74,7 +74,7 @@ fn with_numbers(total: Expr, columns: Vec<Expr>, numbers: DataFrame) -> Result<D
     Ok(numbers.select(vec![total.alias("total"), make_array(all.collect()).alias("numbers")])?)
 }
 
-fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
+async fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     let job = cx.job;
     let mut totals = Vec::new();
     for table in Table::written_by(job) {
@@ -107,7 +107,7 @@ fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
     }
     if let Some(outputs) = cx.reference_outputs() {
         totals.push(Total::Replaced.count(outputs.replaced(cx)?));
-        totals.push(Total::Superseded.count(outputs.superseded(with_spared(cx)?)?));
+        totals.push(Total::Superseded.count(outputs.superseded(with_spared(cx)?).await?));
     }
     frames::union(totals)?.ok_or_else(|| Error::bug("the manifest has no totals"))
 }
@@ -139,7 +139,10 @@ pub(super) static COUNT_TOTALS: Stage = Stage::work(
     WorkTable::TOTALS,
     |_| "check the tables against their contracts, and count".into(),
     |_| true,
-    boxed!(|cx| Ok(Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals(cx)?]))),
+    boxed!(|cx| {
+        let totals = totals(cx).await?;
+        Ok(Planned::new(cx.rows(WorkTable::KEYS) * BYTES_OF_KEY, vec![totals]))
+    }),
 );
 
 pub(in crate::pipeline) struct Totals(BTreeMap<String, Vec<u64>>);

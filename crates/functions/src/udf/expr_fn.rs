@@ -161,7 +161,7 @@ pub fn lsh_bands(
 }
 
 /// `has_tag(tags, set)` returns whether a document with these tags may share a bucket with a document in a
-/// [`tag_set`](crate::kernel::bucket_tags::tag_set).
+/// [`tag_set`](crate::kernel::bucket_tags::tag_set). In place of tags, it takes a UInt64, which is a bucket of a single band.
 pub fn has_tag(tags: Expr, set: Vec<u32>) -> Expr {
     // Copies of a list share its elements.
     let set = ListArray::from_iter_primitive::<UInt32Type, _, _>([Some(set.into_iter().map(Some))]);

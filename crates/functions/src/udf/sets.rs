@@ -443,14 +443,18 @@ pub(super) static BUCKET_TAGS: Function = Function::new(
 
 pub(super) static HAS_TAG: Function = Function {
     settings: 1..=1,
-    ..Function::new("has_tag", &[Param::Signature], |_| Ok(DataType::Boolean), has_tag_rows)
+    ..Function::new("has_tag", &[Param::Any], |_| Ok(DataType::Boolean), has_tag_rows)
 };
 
 fn has_tag_rows(columns: &[ArrayRef], literals: Literals<'_>) -> Result<ArrayRef> {
     let ([tags], [Some(ScalarValue::List(set))]) = (columns, literals.values) else {
         return literals.wrong_columns();
     };
-    let (tags, set) = (downcast::<BinaryArray>(tags)?, downcast::<UInt32Array>(set.values())?.values());
-    let rows = tags.iter().map(|tags| tags.map(|tags| has_tag(tags, set)));
+    let set = downcast::<UInt32Array>(set.values())?.values();
+    if let Ok(keys) = downcast::<UInt64Array>(tags) {
+        let has = |key: u64| has_tag(&(key as u32).to_le_bytes(), set);
+        return Ok(Arc::new(BooleanArray::from_unary(keys, has)));
+    }
+    let rows = downcast::<BinaryArray>(tags)?.iter().map(|tags| tags.map(|tags| has_tag(tags, set)));
     Ok(Arc::new(rows.collect::<BooleanArray>()))
 }
