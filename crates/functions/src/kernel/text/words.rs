@@ -46,7 +46,7 @@ fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        let foreign = first_non_ascii(bytes, at);
+        let foreign = non_ascii(&text[at..]).next().map_or(bytes.len(), |(n, _)| at + n);
         let plain = if foreign == bytes.len() { foreign } else { last_cut(bytes, at, foreign) };
         ascii_words(bytes, at..plain, &mut found);
         if plain == bytes.len() {
@@ -87,15 +87,22 @@ pub(crate) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    for block in bytes[from..].chunks(64) {
-        if !block.is_ascii() {
-            return at + block.iter().position(|b| !b.is_ascii()).unwrap_or(0);
+/// Returns the characters outside ASCII with their positions. Blocks of ASCII bytes are skipped as a whole.
+pub(crate) fn non_ascii(text: &str) -> impl Iterator<Item = (usize, char)> {
+    const BLOCK: usize = 32;
+    let bytes = text.as_bytes();
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        while bytes.get(from)?.is_ascii()
+            && bytes[from..].first_chunk::<BLOCK>().is_some_and(|block| block.is_ascii())
+        {
+            from += BLOCK;
         }
-        at += block.len();
-    }
-    bytes.len()
+        let at = from + bytes[from..].iter().position(|byte| !byte.is_ascii())?;
+        let c = text[at..].chars().next()?;
+        from = at + c.len_utf8();
+        Some((at, c))
+    })
 }
 
 /// The byte belongs to words: a letter, a digit or an underscore. Each of these bits is a property of a byte in the word rules.

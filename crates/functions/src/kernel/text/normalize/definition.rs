@@ -114,7 +114,8 @@ pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
     proptest::collection::vec(step, 0..5)
 }
 
-/// Generates texts in which the rules interact: stop words, digits, all kinds of white space, marks, sigmas, joined words.
+/// Generates texts in which the rules interact: stop words, digits, all kinds of white space, marks, sigmas, joined words, characters that
+/// NFKC changes, and ASCII in stretches that have fast paths.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     let part = select(vec![
         "the",
@@ -151,6 +152,15 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
         "İ",
         "\u{200d}",
         "\u{1f469}",
+        "\u{327}",
+        "\u{345}",
+        "e\u{301}",
+        "Ａ，",
+        "한",
+        "\u{1100}",
+        "\u{1161}",
+        "\u{11a8}",
+        "A stretch of ASCII,\n which has the length of at least two  blocks \t in the\n\nCODE",
     ]);
     prop_oneof![
         proptest::collection::vec(part, 0..30).prop_map(|parts| parts.concat()),

@@ -1,9 +1,9 @@
 //! The normalisation steps on single characters and on runs of characters.
 
-use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use icu_normalizer::ComposingNormalizerBorrowed;
 
 use crate::kernel::shingle::Words;
-use crate::kernel::text::words::{each_word, is_white};
+use crate::kernel::text::words::{each_word, is_white, non_ascii};
 use crate::kernel::vector::{self, Kernel};
 
 /// Applies `f` to each byte of `text`, and appends the results to `out`. Both `text` and the results are ASCII.
@@ -23,16 +23,35 @@ pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
 
 /// Converts a text to lower case like [`str::to_lowercase`], but appends the result to a buffer.
 pub(super) fn lowercase(text: &str, out: &mut String) {
-    if text.is_ascii() {
-        let from = out.len();
-        out.push_str(text);
-        out[from..].make_ascii_lowercase();
-    } else if text.contains('Σ') {
-        // The lower case of a sigma depends on its position in the word.
-        out.push_str(&text.to_lowercase());
-    } else {
-        out.extend(text.chars().flat_map(char::to_lowercase));
+    if text.is_ascii() || !text.contains('Σ') {
+        return lowercase_characters(text, out);
     }
+    // The lower case of a sigma depends only on the characters up to the next space on each side.
+    for word in text.split_inclusive(' ') {
+        if word.contains('Σ') {
+            out.push_str(&word.to_lowercase());
+        } else {
+            lowercase_characters(word, out);
+        }
+    }
+}
+
+/// Converts a text without sigmas. Most characters outside ASCII do not change and are copied with the ASCII around them.
+fn lowercase_characters(text: &str, out: &mut String) {
+    let lowercase_ascii = |text: &str, out: &mut String| {
+        let start = out.len();
+        out.push_str(text);
+        out[start..].make_ascii_lowercase();
+    };
+    let mut done = 0;
+    for (at, c) in non_ascii(text) {
+        if c.to_lowercase().ne([c]) {
+            lowercase_ascii(&text[done..at], out);
+            out.extend(c.to_lowercase());
+            done = at + c.len_utf8();
+        }
+    }
+    lowercase_ascii(&text[done..], out);
 }
 
 /// Appends the characters in `text` for which `stays` is true. `byte_stays` is the same predicate for ASCII.
@@ -65,11 +84,11 @@ pub(super) fn underscores(
 }
 
 pub(super) fn nfkc(text: &str, out: &mut String) {
-    // The quick check can answer "maybe". In this case the whole text is normalised.
-    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+    if text.is_ascii() {
         out.push_str(text);
     } else {
-        out.extend(text.nfkc());
+        // Writing to a string does not fail.
+        let _ = ComposingNormalizerBorrowed::new_nfkc().normalize_to(text, out);
     }
 }
 
@@ -87,20 +106,18 @@ impl Gap {
         byte_stays: impl Fn(u8) -> bool,
         stays: impl Fn(char) -> bool,
     ) {
-        if text.is_ascii() {
-            let squeezed = |byte: u8| if byte_stays(byte) { byte } else { b' ' };
-            self.0 = squeeze_ascii(text, out, squeezed, self.0);
-            return;
-        }
-        for c in text.chars() {
-            if stays(c) {
-                out.push(c);
-                self.0 = false;
-            } else if !self.0 {
-                out.push(' ');
-                self.0 = true;
+        let squeezed = |byte: u8| if byte_stays(byte) || !byte.is_ascii() { byte } else { b' ' };
+        let mut bytes = std::mem::take(out).into_bytes();
+        let mut done = 0;
+        for (at, c) in non_ascii(text).filter(|&(_, c)| !stays(c)) {
+            if !squeeze_bytes(&text[done..at], &mut bytes, squeezed, self.0) {
+                bytes.push(b' ');
             }
+            self.0 = true;
+            done = at + c.len_utf8();
         }
+        self.0 = squeeze_bytes(&text[done..], &mut bytes, squeezed, self.0);
+        restore(out, bytes);
     }
 }
 
@@ -116,31 +133,26 @@ pub(super) struct Collapse {
 impl Collapse {
     /// Replaces every run of white space by one space, and removes white space at the ends.
     pub(super) fn collapse(&mut self, text: &str, out: &mut String) {
-        if text.is_ascii() {
-            return self.collapse_ascii(text, out);
+        let mut bytes = std::mem::take(out).into_bytes();
+        let mut done = 0;
+        for (at, c) in non_ascii(text).filter(|(_, c)| c.is_whitespace()) {
+            self.collapse_bytes(&text[done..at], &mut bytes);
+            self.pending = true;
+            done = at + c.len_utf8();
         }
-        for c in text.chars() {
-            if c.is_whitespace() {
-                self.pending = true;
-            } else {
-                if self.pending && self.begun {
-                    out.push(' ');
-                }
-                out.push(c);
-                self.begun = true;
-                self.pending = false;
-            }
-        }
+        self.collapse_bytes(&text[done..], &mut bytes);
+        restore(out, bytes);
     }
 
-    /// Writes a space at the start of each run of white space, and removes the last space if no other character follows.
-    fn collapse_ascii(&mut self, text: &str, out: &mut String) {
+    /// Collapses a text whose white space is ASCII. Writes a space at the start of each run of white space, and removes the last space if
+    /// no other character follows.
+    fn collapse_bytes(&mut self, text: &str, out: &mut Vec<u8>) {
         let start = out.len();
         if self.pending && self.begun {
-            out.push(' ');
+            out.push(b' ');
         }
         let space = |byte| if is_white(byte) { b' ' } else { byte };
-        let white = squeeze_ascii(text, out, space, self.pending || !self.begun);
+        let white = squeeze_bytes(text, out, space, self.pending || !self.begun);
         if white && out.len() > start {
             out.pop();
         }
@@ -150,11 +162,10 @@ impl Collapse {
 }
 
 /// Applies `f` to each byte of `text`, and appends the results with each run of spaces reduced to one space. With `after_space`, spaces at
-/// the start are dropped. Both `text` and the results are ASCII. Returns whether the last result was a space. Most stretches of bytes
-/// contain no two consecutive spaces and are copied as a whole. A decision for each byte takes twice as long.
-fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
+/// the start are dropped. Returns whether the last result was a space. Most stretches of bytes contain no two consecutive spaces and are
+/// copied as a whole. A decision for each byte takes twice as long.
+fn squeeze_bytes(text: &str, bytes: &mut Vec<u8>, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
     const STRETCH: usize = 16;
-    let mut bytes = std::mem::take(out).into_bytes();
     let mut end = bytes.len();
     let mut at = end;
     bytes.extend(text.bytes().map(f));
@@ -176,7 +187,6 @@ fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_s
         at = next;
     }
     bytes.truncate(end);
-    restore(out, bytes);
     after_space
 }
 
