@@ -41,14 +41,16 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
 }
 
 /// Finds the words of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries that contain a
-/// letter or a number. Runs of ASCII characters take a fast path. With `AUTO`, [`auto_words`] handles all other runs.
+/// letter or a number. Runs of ASCII characters and [plain letters](is_plain_letter) take a fast path. With `AUTO`, [`auto_words`]
+/// handles all other runs.
 fn unicode_words<const AUTO: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        let foreign = non_ascii(&text[at..]).next().map_or(bytes.len(), |(n, _)| at + n);
+        let foreign =
+            non_ascii(&text[at..]).find(|&(_, c)| !is_plain_letter(c)).map_or(bytes.len(), |(n, _)| at + n);
         let plain = if foreign == bytes.len() { foreign } else { last_cut(bytes, at, foreign) };
-        ascii_words(bytes, at..plain, &mut found);
+        plain_words(bytes, at..plain, &mut found);
         if plain == bytes.len() {
             return;
         }
@@ -105,6 +107,12 @@ pub(crate) fn non_ascii(text: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
+/// Returns whether the word rules treat a character outside ASCII like an ASCII letter. This is true for most letters of the Latin, Greek,
+/// Cyrillic, Arabic and Korean scripts.
+fn is_plain_letter(c: char) -> bool {
+    matches!(c, 'À'..='Ö' | 'Ø'..='ö' | 'ø'..='ʯ' | 'Α'..='Ρ' | 'Σ'..='ώ' | 'Ѐ'..='ҁ' | 'Ҋ'..='ԯ' | '\u{620}'..='\u{64a}' | '가'..='힣')
+}
+
 /// The byte belongs to words: a letter, a digit or an underscore. Each of these bits is a property of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
@@ -114,9 +122,9 @@ const MID_LETTER: u8 = 8;
 /// The byte joins the digits on both sides of it (WB11, WB12).
 const MID_NUMBER: u8 = 16;
 
-/// The properties of each ASCII byte according to the table in UAX #29, section 4.1.
+/// The properties of each ASCII byte according to the table in UAX #29, section 4.1. All other bytes belong to plain letters.
 const CLASS: [u8; 256] = {
-    let mut class = [0; 256];
+    let mut class = [CORE | LETTER; 256];
     let mut byte = 0;
     while byte < 128 {
         let b = byte as u8;
@@ -138,9 +146,10 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Finds the words of `bytes[range]`, which is ASCII. Words are short and their lengths are unpredictable, so a loop over bytes would
-/// mispredict a branch at both ends of each word. Masks instead mark the starts and ends of runs of [`CORE`] bytes, for 64 bytes at a time.
-fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
+/// Finds the words of `bytes[range]`, which consists of ASCII and plain letters. Words are short and their lengths are unpredictable, so
+/// a loop over bytes would mispredict a branch at both ends of each word. Masks instead mark the starts and ends of runs of [`CORE`] bytes,
+/// for 64 bytes at a time.
+fn plain_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
     let mut emit = |word: Range<usize>| {
@@ -183,7 +192,7 @@ fn core_mask(block: &[u8]) -> u64 {
     let core = filled.map(|b| {
         let letter = (b | 0x20).wrapping_sub(b'a') < 26;
         let digit = b.wrapping_sub(b'0') < 10;
-        u8::from(letter | digit | (b == b'_'))
+        u8::from(letter | digit | (b == b'_') | !b.is_ascii())
     });
     let mut mask = 0;
     for (byte, ones) in core.as_chunks::<8>().0.iter().enumerate() {
@@ -302,6 +311,15 @@ mod tests {
         assert!(words_by(Words::Spaces, " \n").is_empty());
     }
 
+    #[test]
+    fn plain_letters_have_the_words_of_ascii_letters() {
+        for c in ('\u{80}'..char::MAX).filter(|&c| is_plain_letter(c)) {
+            let text = format!("{c} a{c}.{c}1,{c}'{c}_{c}:1{c} {c}{c} __ {c}");
+            assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+            assert_eq!(words_by(Words::Auto, &text), words_by_dictionary(&text));
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -317,7 +335,7 @@ mod tests {
         fn words_are_as_unicode_has_them(
             ascii in "[\\x00-\\x7f]{0,60}",
             dense in "[ab1 ._',:;\"\r\n-]{0,30}",
-            mixed in "([ab1 ._'\t\n]|[éΣσ中かカ\u{301}\u{93e}\u{200d}\u{1f600}א\"]){0,40}",
+            mixed in "([ab1 ._'\t\n]|[éжΣσ中かカ\u{301}\u{93e}\u{200d}\u{1f600}א\"]){0,40}",
             any in any::<String>(),
         ) {
             // With a non-ASCII character at the end, the reference takes the general path.
