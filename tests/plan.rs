@@ -220,6 +220,11 @@ fn low_recall_and_too_many_pairs_are_risks() {
     let scene = Scene::generated("2000", &["--identical", "300"]);
     let forecast = scene.plan(&["--sample", "1000", "--set", "lsh.bands=2", "--set", "lsh.rows=16"]);
     assert!(assert_suggestions(&scene, &forecast).contains(&"low_recall".to_owned()), "{forecast}");
+    let prefix = ["--set", "candidates.method=prefix", "--set", "score.by=signature"];
+    let forecast = scene.plan(&[&["--sample", "1000"][..], &prefix].concat());
+    assert!(assert_suggestions(&scene, &forecast).contains(&"low_recall".to_owned()), "{forecast}");
+    let risks = forecast["risks"].to_string();
+    assert!(!risks.contains("lsh.") && !risks.contains("candidates.method=prefix"), "{forecast}");
     let forecast = scene.plan(&["--sample", "1000", "--set", "output.max_pairs=100"]);
     assert!(assert_suggestions(&scene, &forecast).contains(&"too_many_pairs".to_owned()), "{forecast}");
     let text =

@@ -162,11 +162,13 @@ fn many_candidates(job: &Job, forecast: &Forecast) -> Option<Risk> {
 }
 
 fn low_recall(job: &Job) -> Option<Risk> {
-    let candidates = ["candidates.method=prefix", "lsh.target_recall=0.99"];
+    let method = job.candidates.method;
+    let prefix = (!method.finds_all_pairs()).then_some("candidates.method=prefix");
+    let candidates = [prefix, method.uses_buckets().then_some("lsh.target_recall=0.99")];
     // Each suggestion must be valid alone. Exact scores are not suggested if empty documents are compared, because they would need
     // several keys.
     let exact = job.keys_for_exact_scores().into_iter().filter(|_| job.shingle.short != Short::Empty);
-    let set: Vec<String> = exact.chain(candidates).map(str::to_owned).collect();
+    let set: Vec<String> = exact.chain(candidates.into_iter().flatten()).map(str::to_owned).collect();
     job.low_recall().map(|text| risk(RiskKind::LowRecall, text, None, &set))
 }
 
