@@ -74,7 +74,27 @@ async fn more_objects_than_one_answer_lists_are_all_listed() {
     assert_eq!(s3.faults.left(), 0);
 }
 
-/// The second day reads the tags of all documents of the first, and the signatures of few.
+/// Writes the table of a Parquet file with the default settings of another program.
+const REWRITE: &str = "
+import sys, duckdb, polars, pyarrow.parquet
+program, path = sys.argv[1:]
+if program == 'duckdb':
+    duckdb.sql(f\"COPY (SELECT * FROM read_parquet('{path}')) TO '{path}.new' (FORMAT parquet)\")
+elif program == 'polars':
+    polars.read_parquet(path).write_parquet(path + '.new')
+else:
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(path), path + '.new')
+";
+
+fn rewritten(path: &FsPath, program: &str) -> Option<Vec<u8>> {
+    let mut python = needs::python("duckdb, polars, pyarrow.parquet")?;
+    let done = python.args(["-c", REWRITE, program]).arg(path).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    Some(std::fs::read(path.with_extension("parquet.new")).unwrap())
+}
+
+/// The second day reads the tags of all documents of the first, and the signatures of few. It reads the texts of few documents, or no text
+/// if the first day stored shingles, whoever wrote the files.
 #[test]
 fn the_second_day_reads_few_bytes_of_the_first() {
     let (s3, folder) = (S3::start(), tempdir().unwrap());
@@ -85,20 +105,47 @@ fn the_second_day_reads_few_bytes_of_the_first() {
     };
     let first: Vec<Document> = (0..20_000).map(|at| document(at, "")).collect();
     let changed = (7_000..7_005).map(|at| document(at, " more"));
-    let second = changed.chain((30_000..30_050).map(|at| document(at, ""))).collect();
-    let bytes = || s3.faults.bytes("GET /data/first/documents/");
-    let mut before = 0;
-    for (name, documents) in [("first", first), ("second", second)] {
-        let source = folder.path().join(format!("{name}.parquet"));
-        write_parquet(&source, &documents, 5_000);
-        let source = format!("format = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"");
-        let job = job_file(folder.path(), &source);
-        let against = format!("against.output=['{}']", s3.url("first"));
-        let sets = ["--set", "lsh.bands=8", "--set", "lsh.rows=8", "--set", against.as_str()];
-        before = bytes();
-        run_to(&s3.env(), &job, &s3.url(name), &sets[..if name == "first" { 4 } else { 6 }]).shown(&[]);
+    let second: Vec<Document> = changed.chain((30_000..30_050).map(|at| document(at, ""))).collect();
+    for (writer, keep) in [
+        ("parquet-rs", "signatures"),
+        ("pyarrow", "shingles"),
+        ("duckdb", "shingles"),
+        ("polars", "shingles"),
+    ] {
+        let source = folder.path().join("in.parquet");
+        let name = |day: &str| format!("{writer}/{day}");
+        let bytes = || {
+            ["texts/first.parquet", "first/documents/"]
+                .map(|part| s3.faults.bytes(&format!("GET /data/{writer}/{part}")))
+        };
+        let mut before = [0, 0];
+        for (day, documents) in [("first", &first), ("second", &second)] {
+            write_parquet(&source, documents, 5_000);
+            let file = match writer {
+                "parquet-rs" => std::fs::read(&source).unwrap(),
+                other => match rewritten(&source, other) {
+                    Some(file) => file,
+                    None => return,
+                },
+            };
+            let key = format!("{writer}/texts/{day}.parquet");
+            s3.put(&key, file);
+            let texts =
+                format!("format = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"", s3.url(&key));
+            let job = job_file(folder.path(), &texts);
+            let (keep, against) =
+                (format!("output.keep={keep}"), format!("against.output=['{}']", s3.url(&name("first"))));
+            let sets = ["lsh.bands=8", "lsh.rows=8", &keep, &against];
+            let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+            before = bytes();
+            let sets = &sets[..if day == "first" { 6 } else { 8 }];
+            run_to(&s3.env(), &job, &s3.url(&name(day)), sets).shown(&[]);
+        }
+        assert!(pairs(&s3.file(&name("second"))).len() > 2, "{writer}");
+        let after = bytes();
+        let [texts, read] = [after[0] - before[0], after[1] - before[1]];
+        let stored = s3.keys(&format!("{writer}/first/documents/")).values().sum::<u64>();
+        assert!(read > 20_000 * 36 && 2 * read < stored, "{writer}: {read} of {stored} bytes");
+        assert_eq!(texts > 0, keep == "signatures", "{writer}: {texts} bytes of the source");
     }
-    assert!(pairs(&s3.file("second")).len() > 2);
-    let (read, stored) = (bytes() - before, s3.keys("first/documents/").values().sum::<u64>());
-    assert!(read > 20_000 * 36 && 2 * read < stored, "{read} of {stored} bytes");
 }
