@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::common::stats::Precision;
@@ -71,7 +72,7 @@ pub(crate) fn bytes_read(plan: &LogicalPlan) -> Option<u64> {
             let provider = source_as_provider(&scan.source)?;
             match provider.downcast_ref::<ManifestTable>() {
                 Some(table) => bytes += table.bytes_of(scan.projected_schema.as_arrow()),
-                None => only_tables &= provider.is::<MemTable>(),
+                None => only_tables &= provider.is::<MemTable>() || provider.is::<StreamingTable>(),
             }
         }
         Ok(TreeNodeRecursion::Continue)

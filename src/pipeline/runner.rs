@@ -57,8 +57,6 @@ pub(crate) struct Planned<'a> {
     pub(crate) batch_rows: Option<usize>,
     /// The number of parts in which the stage reads the source. With fewer than 2 parts, the stage is published as a whole.
     pub(crate) parts: usize,
-    /// Whether the plans run in this process instead of on the engine. Used for rows in memory that are too many to send to a cluster.
-    pub(crate) runs_here: bool,
 }
 
 impl Planned<'static> {
@@ -74,7 +72,7 @@ impl<'a> Planned<'a> {
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a,
     ) -> Self {
-        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0, runs_here: false }
+        Self { frames: Box::new(frames), bytes, batch_rows: None, parts: 0 }
     }
 }
 
@@ -226,13 +224,11 @@ impl<'a> Runner<'a> {
     fn engine_for(&self, rows: &Planned<'_>) -> Result<&dyn Engine> {
         let Some((here, most)) = self.engine.in_this_process() else { return Ok(self.engine) };
         let mut bytes = Some(rows.bytes);
-        if !rows.runs_here {
-            for frame in (rows.frames)(1)? {
-                let more = read::bytes_read(&frame.into_optimized_plan()?);
-                bytes = bytes.zip(more).map(|(bytes, more)| bytes.max(more));
-            }
+        for frame in (rows.frames)(1)? {
+            let more = read::bytes_read(&frame.into_optimized_plan()?);
+            bytes = bytes.zip(more).map(|(bytes, more)| bytes.max(more));
         }
-        Ok(if rows.runs_here || bytes.is_some_and(|bytes| bytes <= most) { here } else { self.engine })
+        Ok(if bytes.is_some_and(|bytes| bytes <= most) { here } else { self.engine })
     }
 
     /// Runs the frames. If a task runs out of memory, plans them with more partitions. No manifest names the files of a failed plan, so

@@ -50,7 +50,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
         };
         let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
         let rows = found.rows(cx.session(), schema)?;
-        Ok(Planned { runs_here: true, ..Planned::new(0, vec![rows]) })
+        Ok(Planned::new(0, vec![rows]))
     }),
 );
 

@@ -11,7 +11,7 @@ pub(super) static NONE: CandidateSearch = CandidateSearch {
     check: boxed!(|_| Ok(())),
     plan: boxed!(|cx| {
         let none = cx.session().read_batch(RecordBatch::new_empty(sketches::score_schema()))?;
-        Ok(Planned { runs_here: true, ..Planned::new(0, vec![none]) })
+        Ok(Planned::new(0, vec![none]))
     }),
     follow_ups: boxed!(|_| Ok(Vec::new())),
     may_match: boxed!(|_, documents| Ok(documents.with_column("may_match", lit(false))?)),
