@@ -67,7 +67,8 @@ fn run(arguments: &Arguments) -> ExitCode {
     let (command, format) = (&arguments.command, arguments.log_format);
     let is_plain = arguments.quiet || format == LogFormat::Json || command.is_role();
     let screen = Screen::new(is_plain, format, arguments.quiet);
-    screen.start_log(arguments.verbose, !command.is_brief());
+    let shows_stages = !matches!(command, Command::Find(_) | Command::Dedup(_));
+    screen.start_log(arguments.verbose, shows_stages);
     let _entered = match command.run_id() {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),

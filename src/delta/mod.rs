@@ -5,7 +5,7 @@ mod names;
 mod protocol;
 mod read_log;
 
-pub(crate) use action::{Action, Add, CommitInfo, MetaData, Protocol, Remove, TableCommit, actions};
+pub(crate) use action::{Add, CommitInfo, MetaData, Protocol, Remove, TableCommit, actions};
 pub(crate) use names::{FOLDER, commit_name, version_of};
 pub(crate) use protocol::{same_type, schema_string, unfit};
 pub(crate) use read_log::{Snapshot, TableState, read};

@@ -204,16 +204,6 @@ pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
 }
 
-/// (bytes, ..) -> one row (bytes: UInt64), the bytes of all texts, or null if there are no texts.
-pub(crate) fn text_bytes(texts: DataFrame) -> Result<DataFrame> {
-    Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
-}
-
-/// (bytes, ..) -> one row (bytes: UInt64), the bytes of the longest text, or null if there are no texts.
-pub(crate) fn longest_text_bytes(texts: DataFrame) -> Result<DataFrame> {
-    Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
-}
-
 /// Adds the longest common passage of the two `texts` (doc, text) as `passage_a` and `passage_b` to pairs (id_a, id_b, reference_b, ..).
 /// Documents from a second source have the keys of [`second_source_key`].
 pub(crate) fn with_passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {

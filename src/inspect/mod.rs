@@ -23,12 +23,6 @@ pub(crate) struct InspectedPaths {
     pub dataset: Option<Dataset>,
 }
 
-impl InspectedPaths {
-    pub(crate) fn is_single_text(&self) -> bool {
-        self.dataset.is_none() && self.files.is_single
-    }
-}
-
 /// Inspects the files at `paths`. Detects their encoding if `given` is `None`. With `by_lines`, each line is a document. Messages propose
 /// calls of `command`. Fails with `Kind::Input` if a path is empty or cannot be read. Fails with `Kind::Job` if the format or the
 /// documents are unclear.

@@ -142,7 +142,8 @@ pub async fn neighbors(
 ) -> Result<Neighbors> {
     let lsh = &finished.job().lsh;
     finished.signed().await?;
-    let mut own = own_buckets(query.sketch, lsh)?;
+    let mut own = Vec::new();
+    lsh_bands(query.sketch.signature.signature(), lsh.buckets(), &mut own).ok_or_else(|| misfit(lsh))?;
     let all = finished.stored(Table::Documents).await?;
     let documents = match finished.provider(Table::Documents)? {
         Some(table) if finished.job().columns().bucket_tags => {
@@ -219,12 +220,6 @@ impl BestCandidates {
             self.kept -= lowest.remove().len();
         }
     }
-}
-
-fn own_buckets(sketch: &Sketch, lsh: &Lsh) -> Result<Vec<u64>> {
-    let mut own = Vec::new();
-    lsh_bands(sketch.signature.signature(), lsh.buckets(), &mut own).ok_or_else(|| misfit(lsh))?;
-    Ok(own)
 }
 
 /// Returns the documents that share a bucket with `own` (in ascending order) and may be among the nearest neighbors.

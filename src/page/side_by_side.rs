@@ -48,7 +48,9 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
     let words = [words(texts[0], &marks[0], view.mark), words(texts[1], &marks[1], view.mark)];
     let names = names.map(|name| {
         let mut column = TextColumn::new(width);
-        column.push_word(&Word { pieces: vec![(printable(name), false)], breaks: 1, ..Word::default() });
+        // Characters that would control the terminal are replaced, so that the rest of the line stays in its column.
+        let name = name.replace(acts, "\u{fffd}");
+        column.push_word(&Word { pieces: vec![(name, false)], breaks: 1, ..Word::default() });
         column.lines
     });
     let rule = || vec![TextLine { text: "-".repeat(width), width }];
@@ -63,11 +65,6 @@ pub(crate) fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -
         }
     }
     Ok(SideBySide { lines, is_complete: passages.are_complete() })
-}
-
-/// Replaces characters that would control the terminal by U+FFFD, so that the rest of the line stays in its column.
-fn printable(text: &str) -> String {
-    text.replace(acts, "\u{fffd}")
 }
 
 /// Adjacent characters without white space between them.

@@ -7,4 +7,5 @@ pub(crate) mod publish;
 mod source_types;
 
 pub use self::contract::{AuditDepth, Column, Contract, Table, Type, contract};
+pub(crate) use self::source_types::as_text;
 pub use self::source_types::{IdType, SourceColumn, SourceTypes, carried};

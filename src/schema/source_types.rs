@@ -57,12 +57,13 @@ pub struct SourceColumn {
     /// The name of the column.
     pub name: String,
     /// The Arrow type that is written.
-    #[serde(rename = "type", serialize_with = "to_text", deserialize_with = "from_text")]
+    #[serde(rename = "type", serialize_with = "as_text", deserialize_with = "from_text")]
     pub data_type: DataType,
 }
 
-fn to_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(data_type)
+/// Serializes a value as it is displayed.
+pub(crate) fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {

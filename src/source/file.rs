@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::identity::{Pin, as_text};
+use super::identity::Pin;
 use super::listing::disk::{LOCAL, local_path};
 use super::other_files::other_data;
 use super::reading::bytes::{
@@ -24,6 +24,7 @@ use super::reading::bytes::{
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Encoding};
 use crate::machine::being_read::BeingRead;
+use crate::schema::as_text;
 
 /// A file of a source, in the state in which it was listed. Reading fails if the file was replaced after the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -97,7 +97,7 @@ impl FromData {
         let temporary = folder.path().join("out").to_string_lossy().into_owned();
         let output = output.unwrap_or(&temporary);
         let (mut file, noun, found) = file(screen, command, &self.files, output)?;
-        if found.is_single_text() {
+        if found.dataset.is_none() && found.files.is_single {
             return Err(Error::input(format!(
                 "{} is one document, and there is no other to compare it with: name more files, or their folder",
                 self.files.paths.join(", ")

@@ -109,11 +109,6 @@ impl Command {
         }
     }
 
-    /// Whether the log omits the lines about stages.
-    pub(crate) fn is_brief(&self) -> bool {
-        matches!(self, Command::Find(_) | Command::Dedup(_))
-    }
-
     /// Whether the command runs a scheduler or an executor, which write a log and show no progress.
     pub(crate) fn is_role(&self) -> bool {
         #[cfg(feature = "cluster")]

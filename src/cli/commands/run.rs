@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
+use uuid::Uuid;
+
 use crate::cli::arguments::{self, JobArguments};
 use crate::cli::commands::apply::{left_out, shingle_in_words, short_texts};
 use crate::cli::commands::{evaluate, plan};
@@ -39,7 +41,7 @@ pub(crate) struct RunCommand {
     #[arg(long)]
     overwrite: bool,
     /// Name of the run in logs, in the record and in metrics [default: a new UUID]
-    #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = new_id(), hide_default_value = true)]
+    #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = Uuid::new_v4().to_string(), hide_default_value = true)]
     run_id: String,
     /// Print the run's record as one JSON object
     #[arg(long)]
@@ -60,10 +62,6 @@ pub(crate) struct RunCommand {
     /// Number of most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = whole(0..=arguments::MAX_TOP))]
     top: usize,
-}
-
-fn new_id() -> String {
-    uuid::Uuid::new_v4().to_string()
 }
 
 impl RunCommand {

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::delta::{
-    Action, CommitInfo, FOLDER, MetaData, Protocol, TableState, actions, commit_name, version_of,
-};
+use crate::delta::{FOLDER, MetaData, Protocol, TableState, actions, commit_name, version_of};
 use crate::error::Result;
 use crate::output::Layout;
 use crate::schema::Table;
@@ -93,7 +91,8 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
         let Some(actions) = actions(&bytes) else {
             return Ok(FoundLog::Unreadable(format!("{inside} is not a commit of a Delta log")));
         };
-        follows = followed_manifest(&actions);
+        follows =
+            actions.iter().find_map(|action| action.commit_info.as_ref()?.manifest()).map(str::to_owned);
         commits.push(actions);
         // Each commit of this program contains the whole table, so reading stops here.
         if follows.is_some() {
@@ -107,11 +106,6 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
     };
     let files = files.into_iter().map(|(path, file)| (path, file.path)).collect();
     Ok(FoundLog::Log(Box::new(Log { next: newest + 1, follows, protocol, meta_data, files })))
-}
-
-fn followed_manifest(actions: &[Action]) -> Option<String> {
-    let info = actions.iter().filter_map(|action| action.commit_info.as_ref());
-    info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }
 
 /// Files that are kept because a Delta log may refer to them. The log belongs to another program, or this program cannot continue it.

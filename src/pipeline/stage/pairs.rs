@@ -1,6 +1,7 @@
 //! The stages candidates, scores, members and pairs, which find similar documents, from candidates to the public tables.
 
-use datafusion::prelude::DataFrame;
+use datafusion::functions_aggregate::expr_fn::{max, sum};
+use datafusion::prelude::{DataFrame, col};
 
 use super::interface::{
     AllSketches, BYTES_OF_KEY, BYTES_OF_MEMBER, Job, Planned, Result, Stage, StageContext, Table, WorkTable,
@@ -9,7 +10,7 @@ use super::interface::{
 use super::search::{by_method, drop_disagreeing, pair_limit};
 use crate::frames::copies::{Rules, in_pairs, members};
 use crate::frames::groups::{group_pairs, with_groups_of_pairs};
-use crate::frames::pairs::{longest_text_bytes, pairs, text_bytes, texts, with_passages};
+use crate::frames::pairs::{pairs, texts, with_passages};
 use crate::frames::reference::new_and_reference;
 use crate::frames::{self, merged};
 use crate::operator::sketches::score_schema;
@@ -161,8 +162,8 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         return Ok(Planned { batch_rows: Some(BATCH_ROWS), ..Planned::new(bytes, vec![frame]) });
     }
     let texts = cx.table(WorkTable::TEXTS)?;
-    let all = one_number(text_bytes(texts.clone())?).await?;
-    let longest = one_number(longest_text_bytes(texts.clone())?).await?;
+    let all = one_number(texts.clone().aggregate(vec![], vec![sum(col("bytes"))])?).await?;
+    let longest = one_number(texts.clone().aggregate(vec![], vec![max(col("bytes"))])?).await?;
     let frame = with_passages(frame, texts, job.second_source().is_some())?;
     // The estimate assumes two texts of average length for every pair.
     let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (all / cx.rows(WorkTable::TEXTS).max(1));

@@ -17,10 +17,11 @@ use object_store::{
     Attributes, GetOptions, GetResult, GetResultPayload, OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta,
     ObjectStore, Result, coalesce_ranges,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::listing::disk::{local_meta, local_path};
 use crate::error::{Context, Error};
+use crate::schema::as_text;
 
 pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::comparison::InputComparison;
@@ -35,14 +36,6 @@ pub(crate) struct Pin {
     pub modified: i64,
     /// The store's identifier of the content. The local disk provides none, so its files are compared by size and time.
     pub e_tag: Option<String>,
-}
-
-/// Serializes a value as it is displayed.
-pub(super) fn as_text<S: Serializer>(
-    value: &impl std::fmt::Display,
-    to: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    to.collect_str(value)
 }
 
 fn path_from_text<'a, D: Deserializer<'a>>(from: D) -> std::result::Result<Path, D::Error> {

@@ -90,7 +90,7 @@ impl DocumentSink<'_> {
 
     /// Adds a document with these values. Fails with `Kind::Input` if a value is too long for a column.
     pub(in crate::source) fn push(&mut self, values: &[Option<&str>], defect: Option<&str>) -> Result<()> {
-        if self.file.split.wants(self.file.count) {
+        if self.file.split.wanted.as_ref().is_none_or(|wanted| wanted.contains(self.file.count)) {
             for (builder, value) in self.batch.values.iter_mut().zip(values) {
                 if let Some(value) = value {
                     check_length(&self.file.split, value.len())?;

@@ -56,10 +56,6 @@ impl Split {
         (wanted.count() > 0).then_some(Self { wanted: Some(wanted), weight, ..self })
     }
 
-    pub(in crate::source) fn wants(&self, row: u64) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(row))
-    }
-
     /// The number of rows that are read, or `None` if it is unknown.
     pub(in crate::source) fn expected_rows(&self) -> Option<u64> {
         self.wanted.as_ref().map(RowSet::count).or(self.rows)

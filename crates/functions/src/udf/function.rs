@@ -43,7 +43,7 @@ impl Function {
         result: fn(&[DataType]) -> Result<DataType>,
         rows: fn(&[ArrayRef], Literals<'_>) -> Result<ArrayRef>,
     ) -> Self {
-        let (settings, check) = (0..=0, no_check as fn(Literals<'_>) -> Result<()>);
+        let (settings, check): (_, fn(Literals<'_>) -> Result<()>) = (0..=0, |_| Ok(()));
         let (repeats_literals, keeps_nullability, doc) = (true, false, None);
         Self { name, columns, settings, check, repeats_literals, keeps_nullability, doc, result, rows }
     }
@@ -52,10 +52,6 @@ impl Function {
         let signature = Signature::user_defined(Volatility::Immutable);
         Arc::new(Udf { function: self, signature, documentation: OnceLock::new() }.into())
     }
-}
-
-fn no_check(_: Literals<'_>) -> Result<()> {
-    Ok(())
 }
 
 #[derive(Debug)]

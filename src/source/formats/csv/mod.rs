@@ -167,10 +167,6 @@ fn names(header: CsvRecord<'_>, path: &str, encoding: Encoding) -> Result<Vec<St
     names.map_err(|_| Error::input(format!("the header of {path} {}", encoding.complaint())))
 }
 
-fn name_without_header(at: usize) -> String {
-    format!("column_{}", at + 1)
-}
-
 fn place_without_header(name: &str) -> Option<usize> {
     name.strip_prefix("column_")?.parse::<usize>().ok()?.checked_sub(1)
 }
@@ -332,7 +328,7 @@ impl<'a> HeadReader<'a> {
                     self.has_rows = true;
                     if whole && self.columns.is_none() {
                         let fields = self.records.record().values().count();
-                        self.columns = Some((0..fields).map(name_without_header).collect());
+                        self.columns = Some((1..=fields).map(|number| format!("column_{number}")).collect());
                     }
                 }
             }
