@@ -64,7 +64,9 @@ fn find_unbounded(node: &Arc<dyn ExecutionPlan>, stage: &str, found: &mut Vec<St
     } else if let Some(sort) = node.downcast_ref::<SortExec>() {
         sort.preserve_partitioning()
     } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        // Without groups, there is one row.
         matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::FinalPartitioned)
+            || aggregate.group_expr().is_empty()
     } else if let Some(exchange) = node.downcast_ref::<RepartitionExec>() {
         // Scans and numbered rows may go to idle threads first.
         matches!(exchange.partitioning(), Partitioning::Hash(..))
@@ -170,7 +172,7 @@ fn planned(
         pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await.unwrap();
         engine.hook.plans.into_inner().unwrap()
     });
-    // Components are found in this process, from rows that it holds, and the rows of small tables are counted in it.
+    // This process may run stages that read rows in memory or small tables.
     let is_planned = |name: &str| !["components", "totals"].contains(&name);
     let stages = pipeline::stage::describe(&job).into_iter().filter(|stage| is_planned(&stage.name));
     for stage in stages {
