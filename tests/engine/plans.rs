@@ -65,8 +65,11 @@ fn find_unbounded(node: &Arc<dyn ExecutionPlan>, stage: &str, found: &mut Vec<St
         sort.preserve_partitioning()
     } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
         // Without groups, there is one row.
-        matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::FinalPartitioned)
-            || aggregate.group_expr().is_empty()
+        aggregate.group_expr().is_empty()
+            || matches!(
+                aggregate.mode(),
+                AggregateMode::Partial | AggregateMode::FinalPartitioned | AggregateMode::SinglePartitioned
+            )
     } else if let Some(exchange) = node.downcast_ref::<RepartitionExec>() {
         // Scans and numbered rows may go to idle threads first.
         matches!(exchange.partitioning(), Partitioning::Hash(..))
