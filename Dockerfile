@@ -4,7 +4,7 @@
 #   docker run --rm -v "$PWD:/data" --user "$(id -u):$(id -g)" resemblance run jobs/quickstart.toml
 
 FROM rust:1.95-slim-bookworm AS build
-# Builds the allocator, which is written in C.
+# The build of the allocator needs make.
 RUN apt-get update && apt-get install --yes --no-install-recommends make && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .

@@ -13,6 +13,7 @@ tables and columns that NEW calls otherwise. The exit code is 1 if a row differs
 
 import argparse
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -252,6 +253,8 @@ def main():
     parser.add_argument("--renamed", nargs="*", default=[], metavar="OLD=NEW", help="tables and columns with other names")
     given = parser.parse_args()
     RENAMED.update(name.split("=") for name in given.renamed)
+    # Tables of a few hundred documents are small, and are to be read by executors.
+    os.environ["RESEMBLANCE_SMALL_STAGES"] = "1B"
     binaries = {"old": given.old.resolve(), "new": given.new.resolve()}
     failed = compared = 0
     with tempfile.TemporaryDirectory() as folder:

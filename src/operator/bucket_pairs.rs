@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::Result;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,8 @@ use super::bucket_groups::group_by_bucket;
 use crate::kernel::measure::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// The columns (a, b): two documents in a bucket, a < b. A pair occurs once per common bucket. In a row without b, the bucket of document a
-/// is hot or dense.
+/// The columns (a, b): two documents in a bucket, a < b. A pair can occur several times, at most once per common bucket. In a row without
+/// b, the bucket of document a is hot or dense.
 pub(super) fn pair_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
@@ -127,7 +127,7 @@ impl Description for PairRule {
         } else {
             rows.boxed()
         };
-        let chunk = Chunk::new(*self);
+        let chunk = Chunk::new(*self, most_members(context));
         let members = BucketMembers { members: Vec::new(), hot: false, first: 0, second: 1, chunk };
         Ok(pairs_of_buckets(input, members, "BucketPairs", context))
     }
@@ -233,11 +233,12 @@ impl Bucket for BucketMembers {
     }
 }
 
-/// Similar documents share many of their rarest shingles. Complete buckets are gathered to a chunk, so that their common pairs are written
-/// only once.
+/// Several complete buckets, whose common pairs are written only once. Similar documents share many of their rarest shingles.
 #[derive(Debug)]
 struct Chunk {
     rule: PairRule,
+    /// The number of members at which the chunk is complete.
+    most: usize,
     /// The members of each bucket in turn, ordered by size and document.
     members: Vec<ChunkMember>,
     /// The indices of all members, ordered by document. Empty until the chunk is complete.
@@ -258,15 +259,25 @@ struct ChunkMember {
     number: u32,
 }
 
-/// The number of members at which a chunk is complete.
-const MEMBERS_OF_CHUNK: usize = 1 << 20;
+/// The largest [`Chunk::most`].
+const MOST_MEMBERS: usize = 1 << 20;
+
+/// Each task has a chunk, with at most the bytes of the memory pool divided by this number.
+const PART_OF_POOL: usize = 64;
 
 /// The bytes that a chunk holds for each member, with the buffer for sorting.
 const BYTES_IN_CHUNK: usize = size_of::<ChunkMember>() + 24;
 
+fn most_members(context: &TaskContext) -> usize {
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => (bytes / PART_OF_POOL / BYTES_IN_CHUNK).min(MOST_MEMBERS),
+        MemoryLimit::Infinite | MemoryLimit::Unknown => MOST_MEMBERS,
+    }
+}
+
 impl Chunk {
-    fn new(rule: PairRule) -> Self {
-        Self { rule, members: Vec::new(), order: Vec::new(), seen: Vec::new(), first: 0, second: 0 }
+    fn new(rule: PairRule, most: usize) -> Self {
+        Self { rule, most, members: Vec::new(), order: Vec::new(), seen: Vec::new(), first: 0, second: 0 }
     }
 
     /// Adds a bucket, and removes its members from `bucket`.
@@ -275,7 +286,7 @@ impl Chunk {
         // A chunk has fewer than 2^32 members, because the pairs of a larger bucket could not be written.
         let end = (self.members.len() + bucket.len()) as u32;
         self.members.extend(bucket.drain(..).map(|member| ChunkMember { member, end, number: 0 }));
-        if self.members.len() >= MEMBERS_OF_CHUNK {
+        if self.members.len() >= self.most {
             self.complete();
         }
     }
@@ -542,11 +553,12 @@ mod tests {
             measure in prop_oneof![Just(Measure::Jaccard), Just(Measure::Containment)],
         ) {
             let threshold = 0.5;
+            let rule = match measure {
+                Measure::Jaccard => PairRule::MinJaccard { threshold, dense: None },
+                Measure::Containment => PairRule::MinContainment { threshold },
+            };
             let (mut chunk, mut expected) = (
-                Chunk::new(match measure {
-                    Measure::Jaccard => PairRule::MinJaccard { threshold, dense: None },
-                    Measure::Containment => PairRule::MinContainment { threshold },
-                }),
+                Chunk::new(rule, MOST_MEMBERS),
                 BTreeSet::new(),
             );
             for bucket in buckets {

@@ -38,10 +38,8 @@ impl StageParts {
         partition: usize,
         output: Layout,
     ) -> Result<RunningPart> {
-        let parts = source::parts(input).unwrap_or_default();
-        let Some(hash) = parts.get(partition).copied() else {
-            return Err(Error::bug(format!("there is no part {partition}")));
-        };
+        let hash = source::part(input, partition)
+            .ok_or_else(|| Error::bug(format!("partition {partition} is no part of a source")))?;
         let name = SourcePart { hash, of: self.of }.name(&self.stage);
         Ok(RunningPart {
             parts: self.clone(),

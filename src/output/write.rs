@@ -129,8 +129,11 @@ impl Description for Write {
         let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
         let (from, context) = (only_input(Self::NAME, task.inputs)?, Arc::clone(&task.context));
         let row_group_bytes = row_group_bytes(from, &task.context);
-        let output = Layout::in_store(Arc::clone(&store), &self.store_url, root.clone())?;
-        let recorded = self.parts.as_ref().map(|parts| parts.part(from, partition, output)).transpose()?;
+        let record_part = |parts: &StageParts| {
+            let output = Layout::in_store(Arc::clone(&store), &self.store_url, root.clone())?;
+            parts.part(from, partition, output)
+        };
+        let recorded = self.parts.as_ref().map(record_part).transpose()?;
         let part = |target: &TableTarget| {
             let inside = self.attempt.part(&target.folder, partition);
             PartitionFile::new(target.clone(), Arc::clone(&store), &root, inside, row_group_bytes)

@@ -60,7 +60,7 @@ pub(crate) use self::reading::documents::CUT;
 pub(crate) use self::reading::parse_files::ParseFiles;
 #[cfg(feature = "cluster")]
 pub(crate) use self::rows::parts::files_of_partition;
-pub(crate) use self::rows::parts::parts;
+pub(crate) use self::rows::parts::{part, parts};
 pub use self::rows::selection::Selection;
 pub(crate) use self::rows::selection::{DocumentPlaces, RowSet};
 

@@ -24,9 +24,17 @@ use crate::source::rows::split::ReadPart;
 /// Returns, for each partition of `plan`, a hash of the data that it reads from the source. Returns `None` if rows in a partition depend on
 /// other partitions or on other inputs.
 pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
-    let line = |read: &ReadPart| format!("{:?} {}\n", read.path, read.part);
-    let hash = |read: &Vec<ReadPart>| xxh3_64(read.iter().map(line).collect::<String>().as_bytes());
     Some(parts_read(plan)?.iter().map(hash).collect())
+}
+
+/// Returns the hash for the partition `partition`: see [`parts`].
+pub(crate) fn part(plan: &Arc<dyn ExecutionPlan>, partition: usize) -> Option<u64> {
+    parts_read(plan)?.get(partition).map(hash)
+}
+
+fn hash(read: &Vec<ReadPart>) -> u64 {
+    let line = |read: &ReadPart| format!("{:?} {}\n", read.path, read.part);
+    xxh3_64(read.iter().map(line).collect::<String>().as_bytes())
 }
 
 /// Returns the files that the partition `partition` of a query stage of `plan` may read. Query stages that read no source have no files.
