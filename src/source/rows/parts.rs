@@ -24,15 +24,15 @@ use crate::source::rows::split::ReadPart;
 /// Returns, for each partition of `plan`, a hash of the data that it reads from the source. Returns `None` if rows in a partition depend on
 /// other partitions or on other inputs.
 pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
-    Some(parts_read(plan)?.iter().map(hash).collect())
+    Some(parts_read(plan)?.iter().map(|read| hash(read)).collect())
 }
 
 /// Returns the hash for the partition `partition`: see [`parts`].
 pub(crate) fn part(plan: &Arc<dyn ExecutionPlan>, partition: usize) -> Option<u64> {
-    parts_read(plan)?.get(partition).map(hash)
+    parts_read(plan)?.get(partition).map(|read| hash(read))
 }
 
-fn hash(read: &Vec<ReadPart>) -> u64 {
+fn hash(read: &[ReadPart]) -> u64 {
     let line = |read: &ReadPart| format!("{:?} {}\n", read.path, read.part);
     xxh3_64(read.iter().map(line).collect::<String>().as_bytes())
 }
