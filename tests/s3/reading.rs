@@ -149,3 +149,51 @@ fn the_second_day_reads_few_bytes_of_the_first() {
         assert_eq!(texts > 0, keep == "signatures", "{writer}: {texts} bytes of the source");
     }
 }
+
+/// Prints the bytes that a run reads, including bytes from the page cache. The shell's count includes its children.
+const READ: &str =
+    "resemblance --quiet run job.toml \"$@\" > said.txt; grep rchar /proc/$$/io | cut -d' ' -f2";
+
+/// On disk, too, a second day reads no text of the first if that stored shingles: it reads as many bytes, however large the files are that
+/// another program wrote.
+#[test]
+fn the_second_day_on_disk_reads_as_much_whoever_wrote_the_first() {
+    let document = |at: usize, more: &str| {
+        let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
+        (format!("{at:05}"), format!("{}{more}", words.join(" ")))
+    };
+    let first: Vec<Document> = (0..20_000).map(|at| document(at, "")).collect();
+    let second: Vec<Document> = (7_000..7_005).map(|at| document(at, " more")).collect();
+    let read = |folder: &FsPath, source: &FsPath, output: &str, more: &[&str]| -> u64 {
+        let texts = format!("format = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"");
+        job_file(folder, &texts);
+        let output = format!("output.url={output:?}");
+        let sets = [&["--set", "lsh.bands=8", "--set", "lsh.rows=8", "--set", "output.keep=shingles"], more];
+        let done =
+            shell(READ, folder).arg("sh").args(sets.concat()).args(["--set", &output]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap().trim().parse().unwrap()
+    };
+    let (mut sizes, mut days) = (Vec::new(), Vec::new());
+    for writer in ["pyarrow", "duckdb", "polars"] {
+        let folder = tempdir().unwrap();
+        let source = |name: &str, documents: &[Document]| {
+            let path = folder.path().join(format!("{name}.parquet"));
+            write_parquet(&path, documents, 5_000);
+            let bytes = rewritten(&path, writer)?;
+            std::fs::write(&path, &bytes).unwrap();
+            Some((path, bytes.len() as u64))
+        };
+        let Some((day, size)) = source("first", &first) else { return };
+        let (next, _) = source("second", &second).unwrap();
+        read(folder.path(), &day, "first", &[]);
+        let alone = read(folder.path(), &next, "alone", &[]);
+        let both = read(folder.path(), &next, "second", &["--set", "against.output=['first']"]);
+        assert!(pairs(&folder.path().join("second")).len() >= 5, "{writer}");
+        sizes.push(size);
+        days.push(both - alone);
+    }
+    let [least, most] = [*days.iter().min().unwrap(), *days.iter().max().unwrap()];
+    assert!(sizes.iter().max() > sizes.iter().min().map(|size| 4 * size).as_ref(), "{sizes:?}");
+    assert!(least > 20_000 * 36 && most < 20_000 * 130 && most - least < least / 20, "{days:?} bytes");
+}
