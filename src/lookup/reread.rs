@@ -81,7 +81,7 @@ impl<'a> Reread<'a> {
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
             let documents = frames::documents::documents(read)?;
             let frequent = self.finished.frequent_shingles()?;
-            let shingles = frames::shingles::counting_shingles(documents, &shingle, frequent)?;
+            let shingles = frames::sketches::counting_shingles(documents, &shingle, frequent)?;
             Ok(shingles.select(vec![col("doc"), col("shingles")])?)
         });
         match frames::union(read)? {

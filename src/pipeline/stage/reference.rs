@@ -10,7 +10,7 @@ use super::interface::{
     Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null, null,
 };
 use super::search::by_method;
-use crate::frames::{self, documents, shingles, sketches};
+use crate::frames::{self, documents, sketches};
 use crate::job::{DuplicateIds, Reference};
 use crate::kernel::bucket_tags::tag_set;
 use crate::output::write::TableRows;
@@ -126,7 +126,7 @@ async fn read_second_source(cx: &StageContext<'_>, source: &SecondSource) -> Res
         documents = documents::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
     let documents = frames::reference::with_second_source_keys(documents)?;
-    let shingles = shingles::counting_shingles(documents, &cx.job.shingle, cx.frequent()?)?;
+    let shingles = sketches::counting_shingles(documents, &cx.job.shingle, cx.frequent()?)?;
     let signatures = if cx.job.candidates.method.compares() {
         sketches::signatures(shingles, cx.job, None)?
     } else {
