@@ -33,7 +33,7 @@ use crate::kernel::minhash::{Permutations, minhash};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
 use crate::kernel::signature::{Signature, SignatureValues, minhash_similarity};
 use crate::kernel::text::cut::CutScratch;
-use crate::kernel::text::shingles::{ShingleBuffers, shingle_texts, shingles};
+use crate::kernel::text::shingles::{shingle_set, shingle_texts};
 use crate::output::read;
 use crate::schema::Table;
 use crate::udf::arguments::{SignatureRows, ValueColumn};
@@ -313,8 +313,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     let (mut set, known) = match job.shingle.hash {
         ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
         _ => {
-            let mut set = Vec::new();
-            shingles(text, &job.shingle, &mut ShingleBuffers::default(), &mut set)?;
+            let mut set = shingle_set(text, &job.shingle)?;
             leave_out_frequent(finished, &mut set).await?;
             let known = set.len();
             (set, known)
@@ -331,8 +330,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
         // If the output does not store shingles, the shingles of documents are computed again and hashed. So the shingles of the text are
         // also hashed.
-        set.clear();
-        shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
+        set = shingle_set(text, &comparable(job))?;
     }
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
