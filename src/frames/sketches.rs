@@ -7,7 +7,7 @@ use datafusion::functions::expr_fn::{btrim, coalesce};
 use datafusion::functions_aggregate::expr_fn::array_agg;
 use datafusion::functions_nested::expr_fn::{array_length, array_repeat, array_sort, array_to_string};
 use datafusion::functions_window::expr_fn::{dense_rank, lag};
-use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, Expr, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
