@@ -107,7 +107,7 @@ pub(super) fn compared_documents(finished: &Finished, all: DataFrame) -> Result<
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects.select(vec![utf8("source"), col("position")])?;
-    frames::passages::without_rejects(all, rejects)
+    frames::passages::without_rows(all, rejects)
 }
 
 /// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source. Fails with `Kind::Input` if the source is
