@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::view::Amount;
 use crate::address;
+use crate::error::visible::shortened;
 use crate::error::{Error, Result};
 use crate::evaluate::MAX_EVALUATED;
 use crate::frames::utf8;
@@ -354,8 +355,5 @@ fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<NewFile> {
 /// Returns the beginning of a text, with single spaces as white space.
 pub(super) fn beginning(text: &str, characters: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
+    shortened(&words, characters).into_owned()
 }
