@@ -23,13 +23,18 @@ pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     legal.then_some((scheme, rest))
 }
 
+/// Returns the local path of a path or a `file` URL. Returns `None` for the URL of an object store.
+pub(crate) fn local_path(address: &str) -> Option<PathBuf> {
+    match scheme(address) {
+        None => Some(PathBuf::from(address)),
+        Some(_) => url(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok(),
+    }
+}
+
 /// Returns the beginning of a message that says that a local path does not exist. The message proposes a similar name in the same folder.
 /// Returns `None` for an existing path and for a URL of an object store.
 pub(crate) fn missing(address: &str) -> Option<String> {
-    let path = match scheme(address) {
-        None => Path::new(address).to_owned(),
-        Some(_) => url(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?,
-    };
+    let path = local_path(address)?;
     if !matches!(path.try_exists(), Ok(false)) {
         return None;
     }

@@ -14,6 +14,14 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escape(text, acts, |c, shown| shown.extend(c.escape_default()))
 }
 
+/// Returns the first `most` characters of `text`, with an ellipsis if it has more.
+pub(crate) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
 /// Returns JSON `text` with a JSON escape for every character that a terminal would interpret, except line feeds and tabs. The JSON values
 /// do not change.
 pub(crate) fn escaped(text: &str) -> Cow<'_, str> {

@@ -5,7 +5,6 @@
 //! subset of the larger one, because only the seed and the position of a document decide whether it is drawn.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +16,18 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::string::expr_fn::concat;
 use datafusion::prelude::{DataFrame, SessionContext, cast as converted, col, ident, lit, when};
 use futures::TryStreamExt;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::view::Amount;
 use crate::address;
-use crate::error::{Context, Error, Result};
+use crate::error::visible::shortened;
+use crate::error::{Error, Result};
 use crate::evaluate::MAX_EVALUATED;
 use crate::frames::utf8;
 use crate::inspect::{self, InspectedContents, RowCount};
 use crate::job::{self, Format, Job, LimitSize, Source, SourceId, whole};
+use crate::output::NewFile;
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, Listed, ParquetFile, ReadRequest, Selection, SourceFile, format_of};
 use crate::udf::expr_fn::document_key;
@@ -340,27 +339,21 @@ impl SourceSample {
                 }
             }
         }
-        large.close()?;
-        small.close()?;
+        large.finish(false)?;
+        small.finish(false)?;
         Ok(())
     }
 }
 
-fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<ArrowWriter<File>> {
-    let file = File::create(path).context(|| format!("cannot write {}", path.display()))?;
+fn create(path: &Path, schema: &SchemaRef, group: u64) -> Result<NewFile> {
     let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
-        .set_max_row_group_row_count(Some(group.max(1) as usize))
-        .build();
-    Ok(ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))?)
+        .set_max_row_group_row_count(Some(group.max(1) as usize));
+    NewFile::create(path, Arc::clone(schema), properties)
 }
 
 /// Returns the beginning of a text, with single spaces as white space.
 pub(super) fn beginning(text: &str, characters: usize) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &words[..end]),
-        None => words,
-    }
+    shortened(&words, characters).into_owned()
 }

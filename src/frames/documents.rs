@@ -8,8 +8,7 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
-use super::shingles::shingles;
-use super::sketches::bands;
+use super::sketches::{bands, shingles};
 use super::{columns, document_columns, renamed, text_and_cut, utf8};
 use crate::error::Result;
 use crate::job::{Lsh, Shingle, ShingleHash, Source};

@@ -19,7 +19,6 @@ pub mod prefix;
 pub mod ranks;
 pub(crate) mod reference;
 pub(crate) mod scores;
-pub(crate) mod shingles;
 pub mod sketches;
 
 use std::sync::Arc;

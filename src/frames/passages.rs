@@ -69,21 +69,14 @@ pub(crate) fn uncompared(rejects: DataFrame, compared: DataFrame) -> Result<Data
 pub(crate) fn searched(documents: DataFrame, rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
     let documents = documents.filter(col("reason").is_null())?;
     let documents = documents.select(columns(["source", "position", "doc", "text"]))?;
-    Ok(without_rejects(documents, unsearched(rejects, among)?)?.select(columns(["doc", "text"]))?)
+    Ok(without_rows(documents, without_rows(rejects, among)?)?.select(columns(["doc", "text"]))?)
 }
 
-/// Drops the `rejects` (source, position, ..) that are also in `among` (source, position, ..).
-pub(crate) fn unsearched(rejects: DataFrame, among: DataFrame) -> Result<DataFrame> {
-    let among = among.select(renamed([("source", "of"), ("position", "at")]))?;
-    Ok(among.join(rejects, JoinType::RightAnti, &["of", "at"], &["source", "position"], None)?)
-}
-
-/// Drops the `documents` (source, position, ..) that are in `rejects` (source, position, ..).
-pub(crate) fn without_rejects(documents: DataFrame, rejects: DataFrame) -> Result<DataFrame> {
-    let rejects =
-        rejects.select(renamed([("source", "rejected_source"), ("position", "rejected_position")]))?;
-    let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
-    Ok(rejects.join(documents, JoinType::RightAnti, left, right, None)?)
+/// Drops the `rows` (source, position, ..) that are also in `others` (source, position, ..).
+pub(crate) fn without_rows(rows: DataFrame, others: DataFrame) -> Result<DataFrame> {
+    let others = others.select(renamed([("source", "other_source"), ("position", "other_position")]))?;
+    let (left, right) = (&["other_source", "other_position"], &["source", "position"]);
+    Ok(others.join(rows, JoinType::RightAnti, left, right, None)?)
 }
 
 /// Removes the bytes in `cuts` (doc, byte_start, byte_end: UInt64) from the texts (doc, text, ..).

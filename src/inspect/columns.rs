@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sniff::{self, is_number};
-use crate::error::visible::visible;
+use crate::error::visible::{shortened, visible};
 use crate::error::{Error, Result};
 use crate::job::{Csv, Encoding, Format, Source};
 use crate::schema;
@@ -111,10 +111,7 @@ impl ColumnSample {
 
 /// Returns the first characters of a value, with control characters escaped.
 pub(crate) fn beginning(value: &str) -> String {
-    match value.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", visible(&value[..end])),
-        None => visible(value).into_owned(),
-    }
+    visible(&shortened(value, SHOWN)).into_owned()
 }
 
 /// The beginning of a file with rows: CSV, JSON lines or lines of text.

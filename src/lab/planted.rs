@@ -19,7 +19,7 @@ use crate::frames::utf8;
 use crate::job::{Job, Shingle};
 use crate::kernel::hash::SplitMix64;
 use crate::kernel::measure::{jaccard_of, shared};
-use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+use crate::kernel::text::shingles::shingle_set;
 use crate::pipeline::OnExisting;
 use crate::source;
 
@@ -269,12 +269,7 @@ fn passage<'a>(text: &'a str, least: usize, random: &mut SplitMix64) -> &'a str 
 
 /// Returns the Jaccard similarity of the shingle sets of two texts; NaN if neither text has a shingle.
 fn similarity(a: &str, b: &str, shingle: &Shingle) -> Result<f64> {
-    let mut scratch = ShingleBuffers::default();
-    let mut sets = [Vec::new(), Vec::new()];
-    for (text, set) in [a, b].into_iter().zip(&mut sets) {
-        shingles(text, shingle, &mut scratch, set)?;
-    }
-    let [a, b] = sets;
+    let (a, b) = (shingle_set(a, shingle)?, shingle_set(b, shingle)?);
     Ok(jaccard_of(shared(&a, &b), a.len() as u64, b.len() as u64))
 }
 

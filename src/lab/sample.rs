@@ -190,7 +190,7 @@ async fn first(
 ) -> Result<RecordBatch> {
     let order = || ["source", "position"].map(|name| col(name).sort(true, false)).to_vec();
     // Only the shingles show which documents are too short.
-    let cut = frames::shingles::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
+    let cut = frames::sketches::shingles(documents.clone(), shingle)?.filter(col("reason").is_null())?;
     let mut places = cut.select(["source", "position", "doc"].map(col).to_vec())?;
     if duplicates == DuplicateIds::Reject {
         let copy = row_number().partition_by(vec![col("doc")]).order_by(order()).build()?.alias("copy");

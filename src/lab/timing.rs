@@ -122,7 +122,7 @@ async fn in_memory(session: &SessionContext, frame: DataFrame) -> Result<(DataFr
 
 /// Computes the shingle sets of the documents that can be compared.
 async fn shingle_sets(session: &SessionContext, documents: DataFrame, job: &Job) -> Result<(DataFrame, u64)> {
-    let cut = frames::shingles::shingles(documents, &job.shingle)?;
+    let cut = frames::sketches::shingles(documents, &job.shingle)?;
     in_memory(session, cut.filter(col("reason").is_null())?).await
 }
 

@@ -6,7 +6,7 @@
 //! the source.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType};
@@ -33,8 +33,9 @@ use crate::kernel::minhash::{Permutations, minhash};
 use crate::kernel::one_permutation::{Rounds, one_permutation};
 use crate::kernel::signature::{Signature, SignatureValues, minhash_similarity};
 use crate::kernel::text::cut::CutScratch;
-use crate::kernel::text::shingles::{ShingleBuffers, shingle_texts, shingles};
+use crate::kernel::text::shingles::{shingle_set, shingle_texts};
 use crate::output::read;
+use crate::pipeline::numbers::keys_of;
 use crate::schema::Table;
 use crate::udf::arguments::{SignatureRows, ValueColumn};
 use crate::udf::expr_fn::has_tag;
@@ -313,8 +314,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     let (mut set, known) = match job.shingle.hash {
         ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
         _ => {
-            let mut set = Vec::new();
-            shingles(text, &job.shingle, &mut ShingleBuffers::default(), &mut set)?;
+            let mut set = shingle_set(text, &job.shingle)?;
             leave_out_frequent(finished, &mut set).await?;
             let known = set.len();
             (set, known)
@@ -331,8 +331,7 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
         // If the output does not store shingles, the shingles of documents are computed again and hashed. So the shingles of the text are
         // also hashed.
-        set.clear();
-        shingles(text, &comparable(job), &mut ShingleBuffers::default(), &mut set)?;
+        set = shingle_set(text, &comparable(job))?;
     }
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
@@ -341,14 +340,9 @@ pub async fn text_sketch(finished: &Finished, text: &str) -> Result<Option<Sketc
 async fn leave_out_frequent(finished: &Finished, set: &mut Vec<u64>) -> Result<()> {
     let Some(frequent) = finished.frequent_shingles()? else { return Ok(()) };
     let had_some = !set.is_empty();
-    let mut rows = frequent.select(vec![col("shingle")])?.execute_stream().await?;
-    let mut kept = BTreeSet::from_iter(set.drain(..));
-    while let Some(batch) = rows.try_next().await? {
-        for shingle in as_uint64_array(batch.column(0))?.values() {
-            kept.remove(shingle);
-        }
-    }
-    set.extend(kept);
+    let frequent = keys_of(frequent.select(vec![col("shingle")])?).await?;
+    let frequent: HashSet<u64> = frequent.into_iter().collect();
+    set.retain(|shingle| !frequent.contains(shingle));
     if had_some && set.is_empty() {
         return Err(Error::input(
             "all shingles of the text are in the table frequent_shingles, so that nothing is left to compare (shingle.max_frequency)",

@@ -311,8 +311,8 @@ async fn second_source_texts(finished: &Finished) -> Result<DataFrame> {
     let all = reread::all_of_second_source(finished).await?;
     let compared = reread::compared_documents(finished, all.clone())?.select(vec![key])?;
     let searched = frames::passages::uncompared(rejects()?, compared)?;
-    let left_out = frames::passages::unsearched(rejects()?, searched)?;
-    frames::passages::without_rejects(all, left_out)
+    let left_out = frames::passages::without_rows(rejects()?, searched)?;
+    frames::passages::without_rows(all, left_out)
 }
 
 /// Returns the rejects (source, position, doc, reason, origin) with an id in a table of an output.

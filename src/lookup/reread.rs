@@ -81,7 +81,7 @@ impl<'a> Reread<'a> {
         let read = self.documents(documents.clone(), Some(&shingle)).await?.into_iter().map(|read| {
             let documents = frames::documents::documents(read)?;
             let frequent = self.finished.frequent_shingles()?;
-            let shingles = frames::shingles::counting_shingles(documents, &shingle, frequent)?;
+            let shingles = frames::sketches::counting_shingles(documents, &shingle, frequent)?;
             Ok(shingles.select(vec![col("doc"), col("shingles")])?)
         });
         match frames::union(read)? {
@@ -107,7 +107,7 @@ pub(super) fn compared_documents(finished: &Finished, all: DataFrame) -> Result<
     // The rejects include duplicate ids, so one document per id remains.
     let rejects = finished.table(Table::ReferenceRejects)?;
     let rejects = rejects.select(vec![utf8("source"), col("position")])?;
-    frames::passages::without_rejects(all, rejects)
+    frames::passages::without_rows(all, rejects)
 }
 
 /// Returns a lazy frame of all documents (source, position, id, text, ..) of the second source. Fails with `Kind::Input` if the source is

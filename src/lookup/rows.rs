@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::library_errors::refused_types;
+use crate::error::visible::shortened;
 use crate::error::{Error, Result, one_line};
 
 /// Collects the rows of a frame. The columns must have the names of the fields in `T`.
@@ -71,10 +72,7 @@ pub(crate) fn each_row<'a>(
 }
 
 pub(crate) fn shorten(text: String) -> String {
-    match text.char_indices().nth(CELL_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    shortened(&text, CELL_CHARS).into_owned()
 }
 
 /// Formats batches as one JSON object per line. Values are not shortened. NULL is `null`, so every object contains every column. Fails if a

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::kernel::hash::document_key;
 use crate::kernel::measure::{containment_of, jaccard_of, shared};
-use crate::kernel::text::shingles::{ShingleBuffers, shingles};
+use crate::kernel::text::shingles::shingle_set;
 use crate::schema::Table;
 use crate::udf;
 
@@ -184,12 +184,7 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
 /// Fails if the texts cannot be split into shingles.
 pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<PairRow> {
     let by = comparable(job);
-    let mut scratch = ShingleBuffers::default();
-    let mut sets = [Vec::new(), Vec::new()];
-    for (text, set) in texts.iter().zip(&mut sets) {
-        shingles(text, &by, &mut scratch, set)?;
-    }
-    let [a, b] = sets;
+    let (a, b) = (shingle_set(texts[0], &by)?, shingle_set(texts[1], &by)?);
     let [jaccard, containment_a, containment_b] =
         similarities(shared(&a, &b), a.len() as u64, b.len() as u64);
     let [a, b] = documents;

@@ -242,19 +242,14 @@ impl Layout {
 
     /// Whether the file has these bytes after a conditional put. `put` is the result of the put.
     async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
-        let there = match put {
-            Ok(()) => return Ok(true),
+        match put {
+            Ok(()) => Ok(true),
             // A put is retried if its answer was lost. The second put then finds the file that the first put wrote.
             Err(object_store::Error::AlreadyExists { .. }) => {
-                match self.store.get(&self.path(inside)).await {
-                    Ok(got) => got.bytes().await,
-                    Err(object_store::Error::NotFound { .. }) => return Ok(false),
-                    Err(e) => Err(e),
-                }
+                Ok(self.read_bytes(inside).await?.is_some_and(|(there, _)| there == *bytes))
             }
-            Err(e) => Err(e),
-        };
-        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
+            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown())),
+        }
     }
 
     /// Replaces a JSON file atomically if its content is `found`. Returns whether the file now has the new content.
@@ -343,13 +338,6 @@ pub(crate) struct OutputEntry {
     /// The path inside the output.
     pub inside: String,
     pub bytes: u64,
-    place: EntryLocation,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum EntryLocation {
-    Disk(PathBuf),
-    Store(Path),
 }
 
 impl OutputEntry {
@@ -370,46 +358,41 @@ impl Layout {
         }
         let mut listed = self.store.list(Some(self.root()));
         while let Some(meta) = listed.try_next().await.context(|| format!("cannot list {}", self.shown()))? {
-            let Some(inside) = self.inside(&meta.location) else { continue };
-            let entry = OutputEntry { inside, bytes: meta.size, place: EntryLocation::Store(meta.location) };
-            if !ours(&entry) {
-                return Ok(Some(entry));
+            let entry = self.entry(&meta).filter(|entry| !ours(entry));
+            if entry.is_some() {
+                return Ok(entry);
             }
         }
         Ok(None)
     }
 
+    fn entry(&self, meta: &ObjectMeta) -> Option<OutputEntry> {
+        Some(OutputEntry { inside: self.inside(&meta.location)?, bytes: meta.size })
+    }
+
     /// Lists the files under a folder of the output. An empty `folder` is the whole output.
     pub(crate) async fn entries(&self, folder: &str) -> Result<Vec<OutputEntry>> {
         let Some(root) = self.folder() else {
-            let listed = self.list(folder).await?.into_iter();
-            let entry = |meta: object_store::ObjectMeta| {
-                let inside = self.inside(&meta.location)?;
-                Some(OutputEntry { inside, bytes: meta.size, place: EntryLocation::Store(meta.location) })
-            };
-            return Ok(listed.filter_map(entry).collect());
+            return Ok(self.list(folder).await?.iter().filter_map(|meta| self.entry(meta)).collect());
         };
         let files = local::files_under(&root.join(folder));
         let files = files.context(|| format!("cannot list {}/{folder}", self.shown()))?;
         let entry = |(file, bytes): (PathBuf, u64)| {
             let inside = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
-            Some(OutputEntry { inside, bytes, place: EntryLocation::Disk(file) })
+            Some(OutputEntry { inside, bytes })
         };
         Ok(files.into_iter().filter_map(entry).collect())
     }
 
     /// Removes files. It is not an error if a file is already gone.
     pub(crate) async fn remove_entries(&self, entries: Vec<OutputEntry>) -> Result<()> {
-        let mut objects = Vec::new();
+        let Some(root) = self.folder() else {
+            return self.remove(entries.iter().map(|entry| self.path(&entry.inside)).collect()).await;
+        };
         for entry in entries {
-            match entry.place {
-                EntryLocation::Disk(file) => {
-                    local::remove(&file).context(|| format!("cannot remove {}", file.display()))?;
-                }
-                EntryLocation::Store(path) => objects.push(path),
-            }
+            let file = root.join(entry.inside);
+            local::remove(&file).context(|| format!("cannot remove {}", file.display()))?;
         }
-        self.remove(objects).await?;
         self.remove_empty_work();
         Ok(())
     }

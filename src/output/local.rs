@@ -10,6 +10,7 @@ use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterPropertiesBuilder;
+use walkdir::WalkDir;
 
 use crate::error::{Context, Result};
 
@@ -182,13 +183,9 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
 
 /// Removes a folder and its subfolders if they are empty.
 pub(super) fn remove_empty(folder: &Path) {
-    if let Ok(entries) = std::fs::read_dir(folder) {
-        for entry in entries.flatten() {
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                remove_empty(&entry.path());
-            }
-        }
+    let entries = WalkDir::new(folder).contents_first(true).into_iter().flatten();
+    for folder in entries.filter(|entry| entry.file_type().is_dir()) {
+        // If the folder is not empty, the call fails and the folder is kept.
+        let _ = std::fs::remove_dir(folder.path());
     }
-    // If the folder is not empty, the call fails and the folder is kept.
-    let _ = std::fs::remove_dir(folder);
 }

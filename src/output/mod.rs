@@ -23,7 +23,6 @@ pub(crate) mod layout;
 mod local;
 pub mod manifest;
 pub(crate) mod ownership;
-pub(crate) mod pages;
 pub(crate) mod parts;
 pub mod read;
 pub(crate) mod results;

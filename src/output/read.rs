@@ -1,6 +1,5 @@
 //! Reads a table from the files that a manifest lists.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
-use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::{MemTable, TableType, source_as_provider};
 use datafusion::error::Result as DfResult;
@@ -240,18 +239,14 @@ fn filtered(
 
 /// Collects the files that a plan's scans read, by their paths.
 fn collect(plan: &Arc<dyn ExecutionPlan>, scanned: &mut BTreeMap<String, Scanned>) {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source: &dyn Any = scan.data_source().as_ref();
-        if let Some(config) = source.downcast_ref::<FileScanConfig>() {
-            for file in config.file_groups.iter().flat_map(|group| group.iter()) {
-                let rows = match file.statistics.as_ref().map(|statistics| statistics.num_rows) {
-                    Some(Precision::Exact(rows)) => Some(rows as u64),
-                    _ => None,
-                };
-                let bytes = file.object_meta.size;
-                scanned.insert(file.object_meta.location.to_string(), Scanned { bytes, rows });
-            }
-        }
+    let groups = file_scan(plan).map(|scan| scan.file_groups.as_slice()).unwrap_or_default();
+    for file in groups.iter().flat_map(|group| group.iter()) {
+        let rows = match file.statistics.as_ref().map(|statistics| statistics.num_rows) {
+            Some(Precision::Exact(rows)) => Some(rows as u64),
+            _ => None,
+        };
+        let bytes = file.object_meta.size;
+        scanned.insert(file.object_meta.location.to_string(), Scanned { bytes, rows });
     }
     for child in plan.children() {
         collect(child, scanned);

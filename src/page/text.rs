@@ -1,17 +1,14 @@
 //! Formats ids, texts and numbers for pages and terminals.
 
 use crate::error::counts::{count, counted};
-use crate::error::visible::visible;
+use crate::error::visible::{shortened, visible};
 
 /// The maximum number of characters that are shown of an id.
 const MAX_ID_CHARS: usize = 100;
 
 /// Formats an id, a path or a value on one line, with escaped control characters, and cut off if it is long.
 fn one_line(id: &str) -> String {
-    match id.char_indices().nth(MAX_ID_CHARS) {
-        Some((end, _)) => visible(&id[..end]).into_owned() + "…",
-        None => visible(id).into_owned(),
-    }
+    visible(&shortened(id, MAX_ID_CHARS)).into_owned()
 }
 
 /// Replaces the characters that XML forbids.

@@ -1,4 +1,4 @@
-//! The interface of a source format: how its files are found, parsed and rewritten. Rewriting cuts a file into pieces that add up to the
+//! The interface of a source format: how its files are named, parsed and rewritten. Rewriting cuts a file into pieces that add up to the
 //! whole file:
 //!
 //! ```text
@@ -26,7 +26,6 @@ use crate::job::{self, Encoding, Shingle};
 pub(crate) struct SourceFormat {
     /// The name of files in this format, for messages.
     pub title: &'static str,
-    pub listing: Listing,
     /// The endings of the format's rules.
     pub endings: &'static [&'static str],
     pub reading: Reading,
@@ -56,14 +55,6 @@ impl SourceFormat {
             Rewriting::WholeFile => false,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listing {
-    /// Each URL is a file, a folder or a pattern.
-    Files,
-    /// Each URL is a folder with a Delta log, which lists the files.
-    DeltaTables,
 }
 
 #[derive(Clone, Copy)]

@@ -9,7 +9,7 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, bytes, count, counted};
 use crate::engine::RunControl;
 use crate::error::Result;
-use crate::error::visible::visible;
+use crate::error::visible::{shortened, visible};
 use crate::evaluate::Estimate;
 use crate::forecast::{Amount, Forecast, ForecastSettings, Template, forecast};
 use crate::job::{EngineSettings, Job, Mode};
@@ -75,11 +75,8 @@ fn amount(Amount { value, low, high }: Amount, shown: impl Fn(u64) -> String) ->
 }
 
 fn passage(template: &Template) -> Vec<String> {
-    let shown = visible(&template.text).into_owned();
-    let shown = match shown.char_indices().nth(PASSAGE_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &shown[..end]),
-        None => shown,
-    };
+    let shown = visible(&template.text);
+    let shown = shortened(&shown, PASSAGE_CHARACTERS).into_owned();
     vec![format!("{:.1} %", 100.0 * template.share), count(template.shingles), shown]
 }
 

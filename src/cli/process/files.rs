@@ -137,7 +137,7 @@ pub(crate) fn temporary_folder_outside(paths: &[String], folders: Vec<PathBuf>) 
 
 /// Returns the local folder in which the files of `path` are searched, with links resolved.
 fn searched_folder(path: &str) -> Option<PathBuf> {
-    let path = local_folder(path)?;
+    let path = address::local_path(path)?;
     // The files of a pattern are searched in the folder before the first wildcard.
     let wild = |part: Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
     let plain: PathBuf =
@@ -155,23 +155,12 @@ pub(crate) struct WriteFolder {
 impl WriteFolder {
     /// Returns the folder at `url`, unless it is in an object store.
     pub(crate) fn from_url(setting: &'static str, url: &str) -> Option<Self> {
-        Some(Self { setting, folder: local_folder(url)? })
+        Some(Self { setting, folder: address::local_path(url)? })
     }
 
     pub(crate) fn spills(engine: &EngineSettings) -> Self {
         let folder = engine.spill.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
         Self { setting: "engine.spill", folder }
-    }
-}
-
-/// Returns the local path of a URL or path, unless it is in an object store.
-fn local_folder(url: &str) -> Option<PathBuf> {
-    match address::scheme(url) {
-        None => Some(PathBuf::from(url)),
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
-            address::url(url).ok()?.to_file_path().ok()
-        }
-        Some(_) => None,
     }
 }
 

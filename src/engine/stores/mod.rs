@@ -12,11 +12,8 @@
 //! variable but never its value, which may be a secret.
 
 mod checked_http;
-mod endless_listings;
 mod errors;
-mod multipart_uploads;
 mod remote;
-mod resumed_reads;
 mod retries;
 
 use std::collections::BTreeMap;
@@ -40,8 +37,8 @@ use checked_http::{CHECKSUM_MODE, Connector, switch};
 use errors::BucketUrl;
 #[cfg(feature = "cluster")]
 pub(super) use errors::TRANSIENT;
-pub(crate) use multipart_uploads::uploads_ended;
 use remote::Remote;
+pub(crate) use remote::uploads_ended;
 use retries::RetryPolicy;
 
 /// Returns a registry that creates each store once, with credentials from the environment of this process. If `process` is given, errors

@@ -1,21 +1,23 @@
 //! A remote store. Reads resume after a broken connection, unfinished uploads are aborted, and errors are explained.
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attribute, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    Attribute, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, Result, UploadPart,
 };
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::checked_http::{CHECKSUM_METADATA, Checksum};
-use super::endless_listings::Repeats;
-use super::errors::{BucketUrl, lost};
-use super::multipart_uploads::{PartUpload, UNDER_WAY};
-use super::resumed_reads::Body;
+use super::errors::{BucketUrl, STORE, is_transient, lost};
 use crate::output::upload::Digest;
 
 /// The maximum number of times that a put is repeated after its answer was lost.
@@ -164,5 +166,224 @@ impl ObjectStore for Remote {
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         self.inner.rename_opts(from, to, options).await.map_err(self.explained(from))
+    }
+}
+
+/// Detects a listing that repeats itself, in constant memory. Compares one object with all later objects. Replaces it after twice as many
+/// objects as the previous one (Brent, "An improved Monte Carlo factorization algorithm", 1980).
+#[derive(Debug, Default)]
+struct Repeats {
+    compared: Option<Path>,
+    /// The number of objects since the compared object.
+    since: u64,
+    /// The number of objects after which the compared object is replaced.
+    term: u64,
+}
+
+impl Repeats {
+    /// Whether `location` occurred before.
+    fn has_repeated(&mut self, location: &Path) -> bool {
+        if self.compared.as_ref() == Some(location) {
+            return true;
+        }
+        self.since += 1;
+        if self.since >= self.term {
+            self.compared = Some(location.clone());
+            self.term = (2 * self.since).max(1);
+            self.since = 0;
+        }
+        false
+    }
+}
+
+/// The maximum number of resumptions without progress. Each has the full time limit of a request, because a long download can break off
+/// at this limit alone.
+const RESUMPTIONS: usize = 3;
+
+/// The bytes of an object, read with resumptions after a broken connection.
+struct Body {
+    reads: Arc<dyn ObjectStore>,
+    bucket_url: Arc<BucketUrl>,
+    location: Path,
+    options: GetOptions,
+    e_tag: Option<String>,
+    /// The range of bytes that are still missing.
+    left: Range<u64>,
+    /// The checksum of an object that is read completely, if the store provides one.
+    checksum: Option<Checksum>,
+    stream: BoxStream<'static, Result<Bytes>>,
+    failures: usize,
+}
+
+impl Body {
+    /// Returns the next bytes, after a new request if the connection broke.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let error = match self.stream.try_next().await {
+                Ok(Some(bytes)) => {
+                    let came = bytes.len() as u64;
+                    if came > self.left.end.saturating_sub(self.left.start) {
+                        let message = "more bytes came than were announced";
+                        return Err(self.bucket_url.refused(Some(&self.location), message));
+                    }
+                    self.left.start += came;
+                    self.failures = 0;
+                    if let Some(checksum) = &mut self.checksum {
+                        checksum.update(&bytes);
+                        // Checks before the last bytes are passed on, because a reader that has all bytes does not poll again.
+                        if self.left.is_empty() && !checksum.is_right() {
+                            return Err(self.bucket_url.altered(&self.location));
+                        }
+                    }
+                    return Ok(Some(bytes));
+                }
+                // All bytes arrived, even if the connection broke afterwards.
+                _ if self.left.is_empty() => return Ok(None),
+                Ok(None) => self.bucket_url.cut_short(&self.location, self.left.end - self.left.start),
+                Err(error) => self.bucket_url.explain(Some(&self.location), error),
+            };
+            let (true, Some(e_tag)) = (is_transient(&error) && self.failures < RESUMPTIONS, &self.e_tag)
+            else {
+                return Err(error);
+            };
+            self.failures += 1;
+            // The store refuses this request if the object was replaced in the meantime.
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(self.left.clone())),
+                if_match: Some(e_tag.clone()),
+                ..self.options.clone()
+            };
+            let explain = |error| self.bucket_url.explain(Some(&self.location), error);
+            let got = self.reads.get_opts(&self.location, options).await.map_err(explain)?;
+            if got.meta.e_tag.as_deref() != Some(e_tag) {
+                return Err(self.bucket_url.replaced(&self.location));
+            }
+            self.stream = got.into_stream();
+        }
+    }
+}
+
+/// A running multipart upload. Dropping it aborts the upload, because a store keeps and bills the parts of unfinished uploads.
+#[derive(Debug)]
+struct PartUpload {
+    /// The upload, or `None` after its end.
+    inner: Option<Box<dyn MultipartUpload>>,
+    sent: Digest,
+    /// The store, from which the object is read if the answer to the last request of the upload was lost.
+    store: Arc<dyn ObjectStore>,
+    bucket_url: Arc<BucketUrl>,
+    location: Path,
+    /// The process ends only after this token is dropped.
+    under_way: TaskTrackerToken,
+}
+
+/// Returns the object at `location` if its bytes have this digest.
+async fn uploaded(store: &dyn ObjectStore, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
+    let got = store.get(location).await?;
+    let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
+    if got.meta.size != sent.bytes() {
+        return Ok(None);
+    }
+    let (mut there, mut stream) = (Digest::default(), got.into_stream());
+    while let Some(bytes) = stream.try_next().await? {
+        there.update(&bytes);
+    }
+    Ok((there.end() == sent.end()).then_some(PutResult { e_tag, version }))
+}
+
+impl PartUpload {
+    fn explained(&self) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
+        let (bucket_url, location) = (Arc::clone(&self.bucket_url), self.location.clone());
+        move |error| bucket_url.explain(Some(&location), error)
+    }
+
+    fn ended(&self) -> object_store::Error {
+        let source = format!("{}/{}: this upload has ended", self.store, self.location).into();
+        object_store::Error::Generic { store: STORE, source }
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for PartUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let explain = self.explained();
+        match &mut self.inner {
+            Some(inner) => {
+                data.iter().for_each(|bytes| self.sent.update(bytes));
+                let part = inner.put_part(data);
+                Box::pin(async move { part.await.map_err(explain) })
+            }
+            None => {
+                let ended = self.ended();
+                Box::pin(async move { Err(ended) })
+            }
+        }
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let explain = self.explained();
+        let Some(inner) = &mut self.inner else { return Err(self.ended()) };
+        let completed = inner.complete().await.map_err(explain);
+        let put = match completed {
+            // If the answer was lost, the upload may be complete. The store then has the object but no longer the upload.
+            Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
+                let uploaded = uploaded(self.store.as_ref(), &self.location, self.sent.clone()).await;
+                uploaded.ok().flatten().ok_or(error)?
+            }
+            completed => completed?,
+        };
+        self.inner = None;
+        Ok(put)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        let Some(mut inner) = self.inner.take() else { return Ok(()) };
+        inner.abort().await.map_err(self.explained())
+    }
+}
+
+impl Drop for PartUpload {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        // Without a runtime, the process is ending. Rules of the bucket can remove the parts.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let explain = self.explained();
+        let under_way = self.under_way.clone();
+        runtime.spawn(async move {
+            let _under_way = under_way;
+            if let Err(error) = inner.abort().await.map_err(explain) {
+                tracing::debug!(%error, "an upload could not be aborted");
+            }
+        });
+    }
+}
+
+/// The running uploads. The tracker is closed from the start, so that waiting ends as soon as no upload runs.
+static UNDER_WAY: LazyLock<TaskTracker> = LazyLock::new(|| {
+    let tracker = TaskTracker::new();
+    tracker.close();
+    tracker
+});
+
+/// Waits until every upload is completed or aborted.
+pub(crate) async fn uploads_ended() {
+    UNDER_WAY.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_of_any_length_are_detected() {
+        let path = |i: usize| Path::from(format!("{i}"));
+        let mut line = Repeats::default();
+        assert!(!(0..5_000).any(|i| line.has_repeated(&path(i))));
+        for (before, circle) in [(0, 1), (0, 2), (3, 5), (1_000, 1_500), (10, 700)] {
+            let mut repeats = Repeats::default();
+            let keys = (0..before).chain((0..).map(|i| before + i % circle));
+            let noticed = keys.take(10 * (before + circle)).position(|i| repeats.has_repeated(&path(i)));
+            assert!(noticed.is_some_and(|at| at >= before + circle), "{before} {circle} {noticed:?}");
+        }
     }
 }

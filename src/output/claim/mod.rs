@@ -79,13 +79,6 @@ impl fmt::Display for Holder {
     }
 }
 
-#[derive(Debug)]
-enum ClaimAnswer {
-    Granted(Claim),
-    /// Another process owns the output, or asked first.
-    Held(Holder),
-}
-
 /// Waits for an output that other processes own. Remembers their claims to detect dead claims from any machine.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimWait {
@@ -105,8 +98,8 @@ impl ClaimWait {
         stop: &CancellationToken,
     ) -> Result<Option<Claim>> {
         let holder = match ask(output, attempt, what, &mut self.others).await? {
-            ClaimAnswer::Granted(claim) => return Ok(Some(claim)),
-            ClaimAnswer::Held(holder) => holder,
+            Ok(claim) => return Ok(Some(claim)),
+            Err(holder) => holder,
         };
         if self.reported.as_ref() != Some(&holder) {
             tracing::warn!("{holder} is writing to {}: this {what} waits until it has ended", output.shown());
@@ -162,9 +155,15 @@ pub(crate) struct Claim {
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` on behalf of `attempt` and the command `what`, without waiting for another owner. Later calls take the same `others`,
-/// which record when each claim last changed and so show whether it is dead.
-async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<ClaimAnswer> {
+/// Asks for `output` on behalf of `attempt` and the command `what`, without waiting for another process. The inner error is the process
+/// that owns the output or asked first. Later calls take the same `others`, which record when each claim last changed and so show whether
+/// it is dead.
+async fn ask(
+    output: &Layout,
+    attempt: &Attempt,
+    what: &str,
+    others: &mut Others,
+) -> Result<Result<Claim, Holder>> {
     let mut content = Content {
         owner: false,
         beat: FIRST_BEAT,
@@ -178,7 +177,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         Ok(None) => {}
         Ok(Some(holder)) => {
             remove(output, &path(output, attempt)).await?;
-            return Ok(ClaimAnswer::Held(holder));
+            return Ok(Err(holder));
         }
         Err(error) => {
             // The first error is reported. If the claim is not removed, it is dead when this process ends.
@@ -192,7 +191,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     // If this process was silent for too long between its two puts, other processes treated its claim as dead. It finds the new owner here.
     if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
-        return Ok(ClaimAnswer::Held(holder));
+        return Ok(Err(holder));
     }
     let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
     let shown =
@@ -210,13 +209,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
         beats.await;
         drop(listener);
     });
-    Ok(ClaimAnswer::Granted(Claim {
-        output: output.clone(),
-        attempt: attempt.clone(),
-        lost,
-        stop,
-        beating: Some(beating),
-    }))
+    Ok(Ok(Claim { output: output.clone(), attempt: attempt.clone(), lost, stop, beating: Some(beating) }))
 }
 
 /// Removes the claims of processes that ended on this machine. Only time shows whether a claim from another machine is dead.
@@ -449,10 +442,7 @@ mod tests {
     }
 
     async fn granted(output: &Layout, attempt: &Attempt, others: &mut Others) -> Claim {
-        match ask(output, attempt, "test", others).await.unwrap() {
-            ClaimAnswer::Granted(claim) => claim,
-            ClaimAnswer::Held(_) => panic!("no other process asked"),
-        }
+        ask(output, attempt, "test", others).await.unwrap().unwrap()
     }
 
     /// Many processes ask at the same time and repeatedly. They communicate only by puts and listings.
@@ -467,7 +457,7 @@ mod tests {
                     for _ in 0..10 {
                         match ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap()
                         {
-                            ClaimAnswer::Granted(claim) => {
+                            Ok(claim) => {
                                 assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "granted to two");
                                 claim.verify().await.unwrap();
                                 tokio::task::yield_now().await;
@@ -475,7 +465,7 @@ mod tests {
                                 grants.fetch_add(1, Ordering::SeqCst);
                                 claim.release().await.unwrap();
                             }
-                            ClaimAnswer::Held(_) => tokio::task::yield_now().await,
+                            Err(_) => tokio::task::yield_now().await,
                         }
                     }
                 })
@@ -496,7 +486,7 @@ mod tests {
             let claim = granted(&output, &attempt, &mut Others::default()).await;
             assert_eq!(claimants(&output).await.unwrap(), std::slice::from_ref(&attempt));
             let second = ask(&output, &Attempt::random(), "test", &mut Others::default()).await.unwrap();
-            assert!(matches!(second, ClaimAnswer::Held(_)));
+            assert!(second.is_err());
             remove(&output, &path(&output, &attempt)).await.unwrap();
             let error = claim.verify().await.unwrap_err().to_string();
             assert!(error.contains("took"), "{error}");

@@ -2,9 +2,8 @@
 
 pub(super) mod ancestors;
 pub(super) mod chain;
-mod documents;
+pub(super) mod documents;
 pub(crate) mod first_day;
-pub(super) mod outputs;
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -20,7 +19,7 @@ use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, InputComparison, Listed, ReadRequest};
 use chain::union;
-use outputs::ReferenceOutputs;
+use documents::ReferenceOutputs;
 
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),

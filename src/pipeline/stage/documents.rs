@@ -179,7 +179,7 @@ pub(super) static CUTS: Stage = Stage::work(
     has_dictionary,
     boxed!(|cx| {
         let documents = first_of_each_id(cx, cx.documents.clone())?;
-        let cuts = frames::shingles::cuts(documents, &cx.job.shingle)?;
+        let cuts = frames::sketches::cuts(documents, &cx.job.shingle)?;
         Ok(Planned { parts: cx.source_parts(), ..Planned::new(0, vec![cuts]) })
     }),
 );
@@ -189,7 +189,7 @@ pub(super) static DICTIONARY: Stage = Stage::public(
     Table::Dictionary,
     |_| "number the distinct shingles of the collection".into(),
     has_dictionary,
-    boxed!(|cx| Ok(Planned::new(0, vec![frames::shingles::numbers(cx.table(WorkTable::CUTS)?)?]))),
+    boxed!(|cx| Ok(Planned::new(0, vec![frames::sketches::numbers(cx.table(WorkTable::CUTS)?)?]))),
 )
 .with_tables(|_| vec![(WorkTable::NUMBERS.into(), TableRows::All), not_null(Table::Dictionary, "shingle")]);
 
@@ -237,11 +237,11 @@ fn plan_sketches<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         return Ok(Planned::new(0, vec![documents]));
     }
     let (shingles, dictionary) = if job.shingle.hash == ShingleHash::Dictionary {
-        let numbered = frames::shingles::numbered(cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?)?;
-        (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+        let numbered = frames::sketches::numbered(cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?)?;
+        (frames::sketches::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
     } else {
         let documents = first_of_each_id(cx, documents)?;
-        (frames::shingles::counting_shingles(documents, &job.shingle, cx.frequent()?)?, None)
+        (frames::sketches::counting_shingles(documents, &job.shingle, cx.frequent()?)?, None)
     };
     let signatures = frames::sketches::signatures(shingles, job, dictionary)?;
     // A run that reads texts has one source, with the number 0.

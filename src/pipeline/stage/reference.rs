@@ -10,12 +10,12 @@ use super::interface::{
     Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null, null,
 };
 use super::search::by_method;
-use crate::frames::{self, documents, shingles, sketches};
+use crate::frames::{self, documents, sketches};
 use crate::job::{DuplicateIds, Reference};
 use crate::kernel::bucket_tags::tag_set;
 use crate::output::write::TableRows;
 use crate::pipeline::reference::chain::MOST_TAGS;
-use crate::pipeline::reference::outputs::ReferenceOutputs;
+use crate::pipeline::reference::documents::ReferenceOutputs;
 use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
 use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
 use crate::pipeline::tables::signature_type;
@@ -126,7 +126,7 @@ async fn read_second_source(cx: &StageContext<'_>, source: &SecondSource) -> Res
         documents = documents::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
     }
     let documents = frames::reference::with_second_source_keys(documents)?;
-    let shingles = shingles::counting_shingles(documents, &cx.job.shingle, cx.frequent()?)?;
+    let shingles = sketches::counting_shingles(documents, &cx.job.shingle, cx.frequent()?)?;
     let signatures = if cx.job.candidates.method.compares() {
         sketches::signatures(shingles, cx.job, None)?
     } else {

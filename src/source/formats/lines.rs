@@ -7,8 +7,8 @@ use crate::job;
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    AddedColumn, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser,
-    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, WantedValues,
+    AddedColumn, CannotAppend, DocumentReader, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading,
+    Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, WantedValues,
 };
 use crate::source::reading::documents::RowPlace;
 use crate::source::reading::lines::{LineCutter, LineReader, without_mark};
@@ -16,7 +16,6 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 
 pub(super) const LINES: SourceFormat = SourceFormat {
     title: "lines of text",
-    listing: Listing::Files,
     endings: job::Format::Lines.rules().endings,
     reading: Reading::Parser(&TextLines),
     rewriting: Rewriting::Rows(&TextLines),

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, References};
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
+    DocumentReader, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
     WantedValues,
 };
 use crate::source::reading::bytes::INVALID;
@@ -22,7 +22,6 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 
 pub(super) const REUTERS: SourceFormat = SourceFormat {
     title: "SGML",
-    listing: Listing::Files,
     endings: job::Format::Reuters.rules().endings,
     reading: Reading::Parser(&Reuters),
     rewriting: Rewriting::AsParquet,

@@ -13,10 +13,9 @@ use datafusion::execution::context::SessionContext;
 use self::files::child_path;
 use self::pattern::split_glob;
 use super::file::SourceFile;
-use super::format::Listing;
 use super::formats::format_of;
 use crate::error::{Error, Result};
-use crate::job;
+use crate::job::{self, Format};
 
 pub(crate) use self::delta_files::is_table as is_delta_table;
 pub use self::files::Listed;
@@ -39,9 +38,11 @@ pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> 
 /// Lists the files of `source`, whose names can repeat.
 async fn find(ctx: &SessionContext, source: &job::Source, warns: bool) -> Result<Listed> {
     let format = format_of(source.format);
-    match format.listing {
-        Listing::Files => files::list(ctx, &source.urls, format, warns).await,
-        Listing::DeltaTables => delta_files::list(ctx, source, format).await,
+    match source.format {
+        // Each URL is a folder with a Delta log, which lists the files.
+        Format::Delta => delta_files::list(ctx, source, format).await,
+        // Each URL is a file, a folder or a pattern.
+        _ => files::list(ctx, &source.urls, format, warns).await,
     }
 }
 

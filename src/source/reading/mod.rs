@@ -1,6 +1,5 @@
 //! Reads files into batches of documents.
 
-mod array;
 pub(super) mod bytes;
 pub(super) mod documents;
 pub(super) mod lines;

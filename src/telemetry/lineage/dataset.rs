@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use url::Url;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::address;
@@ -190,22 +189,18 @@ fn named(address: &str) -> Value {
 fn name(address: &str) -> (String, String) {
     let folder = source::without_pattern(address);
     let folder = if folder.is_empty() { "." } else { folder };
-    let path = match address::scheme(folder) {
-        None => folder.into(),
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
-            Url::parse(folder).ok().and_then(|url| url.to_file_path().ok()).unwrap_or_else(|| folder.into())
-        }
-        Some((scheme, rest)) => {
-            let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
-            // Both schemes name the same store.
-            let scheme = if scheme.eq_ignore_ascii_case("s3a") { "s3" } else { scheme };
-            let key = match key.trim_end_matches('/') {
-                "" => "/",
-                key => key,
-            };
-            return (format!("{}://{authority}", scheme.to_ascii_lowercase()), key.to_owned());
-        }
-    };
+    let remote = address::scheme(folder).filter(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"));
+    if let Some((scheme, rest)) = remote {
+        let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
+        // Both schemes name the same store.
+        let scheme = if scheme.eq_ignore_ascii_case("s3a") { "s3" } else { scheme };
+        let key = match key.trim_end_matches('/') {
+            "" => "/",
+            key => key,
+        };
+        return (format!("{}://{authority}", scheme.to_ascii_lowercase()), key.to_owned());
+    }
+    let path = address::local_path(folder).unwrap_or_else(|| folder.into());
     let absolute = address::absolute(&path).unwrap_or(path);
     ("file".to_owned(), absolute.to_string_lossy().into_owned())
 }

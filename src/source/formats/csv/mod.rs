@@ -19,16 +19,14 @@ use crate::job::{self, Encoding};
 use crate::kernel::text::common_passages::without_spans;
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedColumn, AddedValue, CannotAppend, DocumentReader, FilePiece, Listing, ParsePlan, ParseRequest,
-    ParsedFormat, Parser, Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace,
-    WantedValues,
+    AddedColumn, AddedValue, CannotAppend, DocumentReader, FilePiece, ParsePlan, ParseRequest, ParsedFormat,
+    Parser, Reading, Rewriting, Row, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::rows::columns::{column, missing, value_name};
 
 pub(super) const CSV: SourceFormat = SourceFormat {
     title: "CSV",
-    listing: Listing::Files,
     endings: job::Format::Csv.rules().endings,
     reading: Reading::Parser(&CsvFormat),
     rewriting: Rewriting::Rows(&CsvFormat),

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Encoding, OnError, SourceId};
 use crate::source::file::{SourceFile, without_rows};
 use crate::source::format::{
-    AddedColumn, AddedValue, CannotAppend, DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat,
-    Parser, Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace, WantedValues,
+    AddedColumn, AddedValue, CannotAppend, DocumentReader, ParsePlan, ParseRequest, ParsedFormat, Parser,
+    Reading, Rewriting, RowCutter, RowFormat, SourceFormat, TextCut, TextPlace, WantedValues,
 };
 use crate::source::reading::documents::{DocumentSink, RowPlace};
 use crate::source::reading::lines::{LineCutter, LineReader, Lines, without_mark};
@@ -30,7 +30,6 @@ use crate::source::rows::columns::{NamedExpressions, column, missing, value_name
 
 pub(super) const JSONL: SourceFormat = SourceFormat {
     title: "JSON lines",
-    listing: Listing::Files,
     endings: job::Format::Jsonl.rules().endings,
     reading: Reading::Parser(&JsonLines),
     rewriting: Rewriting::Rows(&JsonLines),

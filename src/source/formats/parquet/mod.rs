@@ -34,7 +34,7 @@ use crate::job;
 use crate::plan::OperatorExec;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 use crate::source::file::SourceFile;
-use crate::source::format::{Listing, Reading, Rewriting, SourceFormat};
+use crate::source::format::{Reading, Rewriting, SourceFormat};
 use crate::source::identity::Checksums;
 use crate::source::rows::columns::{NamedExpressions, NeededColumns, numbered_schema, project};
 use crate::source::rows::filter::{KnownRows, sample_known_rows};
@@ -52,15 +52,13 @@ pub(crate) use self::reader::pinned_scan;
 
 pub(super) const PARQUET: SourceFormat = SourceFormat {
     title: "Parquet",
-    listing: Listing::Files,
     endings: job::Format::Parquet.rules().endings,
     reading: Reading::ParquetScan,
     rewriting: Rewriting::ParquetValues,
 };
 
 /// Delta tables: the Parquet files of one version of a table.
-pub(super) const DELTA: SourceFormat =
-    SourceFormat { title: "Delta", listing: Listing::DeltaTables, ..PARQUET };
+pub(super) const DELTA: SourceFormat = SourceFormat { title: "Delta", ..PARQUET };
 
 /// The number of footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;

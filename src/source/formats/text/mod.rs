@@ -14,7 +14,7 @@ use crate::job::{self, Shingle};
 use crate::kernel::text::long_text::LongText;
 use crate::source::file::SourceFile;
 use crate::source::format::{
-    DocumentReader, Listing, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
+    DocumentReader, ParsePlan, ParseRequest, ParsedFormat, Parser, Reading, Rewriting, SourceFormat,
     TextStep, WantedValues,
 };
 use crate::source::other_files::{SEARCHED, other_text};
@@ -24,7 +24,6 @@ use crate::source::rows::columns::{column, value_name};
 
 pub(super) const TEXT: SourceFormat = SourceFormat {
     title: "text files",
-    listing: Listing::Files,
     endings: job::Format::Text.rules().endings,
     reading: Reading::Parser(&TextFormat),
     rewriting: Rewriting::WholeFile,

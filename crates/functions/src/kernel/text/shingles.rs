@@ -61,6 +61,15 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut ShingleBuffers, out: &mu
     Ok(())
 }
 
+/// Returns the set of [`shingles`] of a single text.
+/// # Errors
+/// As for [`shingles`].
+pub fn shingle_set(text: &str, by: &Shingle) -> Result<Vec<u64>> {
+    let mut set = Vec::new();
+    shingles(text, by, &mut ShingleBuffers::default(), &mut set)?;
+    Ok(set)
+}
+
 pub(crate) fn hash_function(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
     match hash {
         ShingleHash::Xxh3 => Ok(xxh3_64),
@@ -278,9 +287,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn set_of(text: &str, by: &Shingle) -> Vec<u64> {
-        let mut out = Vec::new();
-        shingles(text, by, &mut ShingleBuffers::default(), &mut out).unwrap();
-        out
+        shingle_set(text, by).unwrap()
     }
 
     /// The expected values come from Python: `xxhash`, `zlib.crc32`, and `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
