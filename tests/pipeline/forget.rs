@@ -1,0 +1,207 @@
+//! `forget`: new outputs have the rows of runs over sources that never had the documents, and nothing else changes.
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::support::*;
+
+/// The rows of each table of an output as texts, sorted, without the places of documents in files.
+fn rows_without_places(output: &Path) -> BTreeMap<String, Vec<String>> {
+    let rows = |name: &String| {
+        let mut table = table(output, name);
+        for column in ["source", "position", "origin_number"] {
+            if let Ok(at) = table.schema().index_of(column) {
+                table.remove_column(at);
+            }
+        }
+        let options = FormatOptions::default().with_null("null");
+        let columns = table.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap());
+        let columns: Vec<_> = columns.collect();
+        let row = |row| columns.iter().map(|column| format!("{}|", column.value(row))).collect::<String>();
+        let mut rows: Vec<String> = (0..table.num_rows()).map(row).collect();
+        rows.sort();
+        (name.clone(), rows)
+    };
+    manifest(output).tables.keys().map(rows).collect()
+}
+
+/// Where each id of the table `documents` was read.
+fn places(output: &Path) -> BTreeMap<String, (String, u64)> {
+    let rows = table(output, "documents");
+    let places = strings(&rows, "source").into_iter().zip(numbers(&rows, "position"));
+    strings(&rows, "id").into_iter().zip(places).collect()
+}
+
+/// Days of documents in `in/`, and the same without the forgotten ones in `without/`.
+struct Erasure {
+    scene: Scene,
+    days: Vec<Vec<Document>>,
+    forgotten: BTreeSet<String>,
+}
+
+has_a_scene!(Erasure);
+
+impl Erasure {
+    /// About an eighth of the documents is forgotten, among them a reject and most of the first ones, which often represent others.
+    fn new(seed: u64, days: usize, sets: &[&str]) -> Self {
+        let scene = Scene::new(&[&["source.duplicate_ids=reject"], sets].concat());
+        let mut random = Random(seed);
+        let documents = corpus(seed, 40 * days, 25);
+        let mut forgotten: BTreeSet<String> =
+            documents.iter().filter(|_| random.below(8) == 0).map(|(id, _)| id.clone()).collect();
+        forgotten.extend(documents[..5].iter().map(|(id, _)| id.clone()));
+        let mut days: Vec<Vec<Document>> = documents.chunks(40).map(<[Document]>::to_vec).collect();
+        for (at, day) in days.iter_mut().enumerate() {
+            day.insert(7, (format!("short{at}"), "two words".into()));
+            day.insert(9, (format!("brief{at}"), "two words".into()));
+            day.extend_from_within(3..5);
+        }
+        forgotten.insert("short0".into());
+        let erasure = Self { scene, days, forgotten };
+        for (at, day) in erasure.days.iter().enumerate() {
+            let rest: Vec<_> =
+                day.iter().filter(|(id, _)| !erasure.forgotten.contains(id)).cloned().collect();
+            assert!(rest.len() < day.len());
+            for (folder, documents) in [("in", day), ("without", &rest)] {
+                let file = |half: usize| format!("{folder}/day{at}/part-{half}.parquet");
+                let (first, second) = documents.split_at(20);
+                erasure.write(&file(0), first);
+                erasure.write(&file(1), second);
+            }
+        }
+        let ids = erasure.forgotten.iter().map(|id| format!("{id}\n")).collect::<String>();
+        std::fs::write(erasure.path("ids.txt"), format!("{ids}\nno such id\n")).unwrap();
+        erasure
+    }
+
+    /// Runs each day of `folder` against all days before it, and merges them.
+    fn run_days(&self, folder: &str, sets: &[&str]) -> Vec<String> {
+        let name = |day: usize| format!("{folder}-out/day{day}");
+        let names: Vec<String> = (0..self.days.len()).map(name).collect();
+        for (day, output) in names.iter().enumerate() {
+            let before: Vec<&str> = names[..day].iter().map(String::as_str).collect();
+            run(&self.job_against(&format!("{folder}/day{day}"), output, &before, sets)).unwrap();
+        }
+        names
+    }
+
+    fn forget(&self, outputs: &[String], to: &str) -> Value {
+        let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        let end = ["--ids", "ids.txt", "--to", to, "--json"];
+        self.command(&[&["forget"], &outputs[..], &end].concat()).assert().json()
+    }
+
+    /// Checks that the new output has the rows of `expected`, and the places of `old`.
+    fn check(&self, new: &str, expected: &str, old: &str, what: &str) {
+        let (found, wanted) =
+            (rows_without_places(&self.path(new)), rows_without_places(&self.path(expected)));
+        assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>(), "{what}");
+        for (name, wanted) in &wanted {
+            assert_eq!(&found[name], wanted, "{name} of {new}: {what}");
+        }
+        let old = places(&self.path(old));
+        let new_places = places(&self.path(new));
+        assert!(new_places.iter().all(|(id, place)| old[id] == *place), "{what}");
+        let (new, expected) = (manifest(&self.path(new)), manifest(&self.path(expected)));
+        assert_eq!(new.rejects, expected.rejects, "{what}");
+        let mut counts = new.counts.clone();
+        // Only a reused merged output counts replaced documents.
+        (counts.forgotten_documents, counts.replaced_in_sources) = (None, None);
+        assert_eq!(counts, expected.counts, "{what}");
+    }
+}
+
+const SETTINGS: [&[&str]; 10] = [
+    &[],
+    &["output.keep=shingles", "clusters.method=representative"],
+    &["clusters.method=representative", "clusters.contained=0.98", "output.expand=star"],
+    &["candidates.method=prefix", "output.keep=shingles"],
+    &["candidates.method=all"],
+    &["candidates.method=all", "output.keep=shingles", "clusters.method=representative"],
+    &["lsh.hot_bucket=3", "output.max_expand=4", "clusters.thresholds=[0.6, 0.9]"],
+    &["score.by=signature", "output.keep=none"],
+    &["shingle.max_frequency=0.05"],
+    &["passages.unit=words", "passages.min_words=12"],
+];
+
+#[test]
+fn an_output_has_the_rows_of_a_run_without_the_documents() {
+    let mut promoted = 0;
+    for seed in seeds(3) {
+        for sets in SETTINGS {
+            let what = format!("seed {seed}, {sets:?}");
+            let erasure = Erasure::new(seed, 1, sets);
+            erasure.run("in/day0", "in-out", &[]);
+            erasure.run("without/day0", "without-out", &[]);
+            let before = files(&erasure.path("in-out"));
+            let receipt = erasure.forget(&["in-out".into()], "erased");
+            assert_eq!(files(&erasure.path("in-out")), before, "{what}");
+            erasure.check("erased/in-out", "without-out", "in-out", &what);
+            erasure.command(&["verify", "erased/in-out"]).assert().success();
+            assert_eq!(receipt["unknown_ids"], json!(["no such id"]), "{what}");
+            let output = &receipt["outputs"][0];
+            let ids = output["forgotten"].as_array().unwrap();
+            let ids: BTreeSet<String> = ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+            assert_eq!(ids, erasure.forgotten, "{what}");
+            promoted += output["promoted"].as_array().unwrap().len();
+            // A later erasure does not bring documents back.
+            std::fs::write(erasure.path("ids.txt"), "d00030").unwrap();
+            erasure.forget(&["erased/in-out".into()], "again");
+            let rest: Vec<Document> = [0, 1]
+                .iter()
+                .flat_map(|half| {
+                    cells(&erasure.path(&format!("without/day0/part-{half}.parquet")), &["id", "text"])
+                })
+                .map(|row| (row[0].clone(), row[1].clone()))
+                .filter(|(id, _)| id != "d00030")
+                .collect();
+            erasure.write("rest/a.parquet", &rest);
+            erasure.run("rest", "rest-out", &[]);
+            erasure.check("again/in-out", "rest-out", "in-out", &what);
+        }
+    }
+    assert!(promoted > 20, "{promoted}");
+}
+
+#[test]
+fn a_chain_has_the_rows_of_runs_without_the_documents() {
+    for seed in seeds(2) {
+        for sets in &SETTINGS[..7] {
+            let what = format!("seed {seed}, {sets:?}");
+            let sets = if sets.contains(&"candidates.method=all") {
+                [*sets, &["output.keep=shingles"]].concat()
+            } else {
+                sets.to_vec()
+            };
+            let erasure = Erasure::new(seed, 3, &[&sets[..], &[AS_ONE_RUN]].concat());
+            let names = erasure.run_days("in", &[]);
+            let expected = erasure.run_days("without", &[]);
+            let days = |names: &[String]| -> Vec<String> { names.to_vec() };
+            let can_merge = !sets.iter().any(|set| set.starts_with("clusters.contained"));
+            let mut all = days(&names);
+            if can_merge {
+                erasure
+                    .merge(&names.iter().map(String::as_str).collect::<Vec<_>>(), "in-out/merged")
+                    .unwrap();
+                all.push("in-out/merged".into());
+            }
+            erasure.forget(&all, "erased");
+            for (day, (old, expected)) in names.iter().zip(&expected).enumerate() {
+                erasure.check(&format!("erased/day{day}"), expected, old, &what);
+            }
+            if !can_merge {
+                continue;
+            }
+            erasure
+                .merge(&expected.iter().map(String::as_str).collect::<Vec<_>>(), "without-merged")
+                .unwrap();
+            erasure.check("erased/merged", "without-merged", "in-out/merged", &what);
+            let new = ["erased/day0", "erased/day1", "erased/day2"];
+            erasure.command(&[&["merge"], &new[..], &["--to", "merged-again"]].concat()).assert().success();
+            erasure.check("merged-again", "without-merged", "in-out/merged", &what);
+            // Alone, a merged output becomes that of one run over all files.
+            erasure.forget(&["in-out/merged".into()], "alone");
+            erasure.run("without", "without-one", &["source.duplicate_ids=reject"]);
+            erasure.check("alone/merged", "without-one", "in-out/merged", &what);
+        }
+    }
+}
