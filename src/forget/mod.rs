@@ -9,23 +9,22 @@ mod receipt;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col};
 use serde::Deserialize;
 
 pub(crate) use self::receipt::{RECEIPT, Receipt};
 use crate::address::absolute_address;
-use crate::error::counts::counted;
 use crate::error::{Context, Error, Result};
 use crate::frames::{self, number, utf8};
 use crate::job::{
-    Against, Forgotten, ForgottenIds, Input, Job, LimitSize, Output, Reference, Reuse, ShingleHash, Source,
+    Against, Forgotten, ForgottenIds, Input, InputFile, Job, LimitSize, Output, Reference, Reuse,
+    ShingleHash, Source,
 };
 use crate::lookup::rows;
 use crate::output::manifest::ReferenceOutput;
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 use crate::schema::Table;
-use crate::source::Listed;
 
 /// The outputs to rewrite, in order, and the documents to forget.
 pub(crate) struct Erasure {
@@ -41,13 +40,13 @@ pub(crate) struct RewrittenOutput {
     found: Vec<FoundDocument>,
 }
 
-/// A document to forget, or a reject with its id.
+/// A document to forget, or a reject with its id. The id is empty if an earlier erasure left the document out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 struct FoundDocument {
+    #[serde(default)]
     id: String,
     source: String,
     position: u64,
-    is_reject: bool,
 }
 
 impl Erasure {
@@ -57,8 +56,13 @@ impl Erasure {
     /// [`Kind::Input`](crate::error::Kind::Input) if an output or the file cannot be read, if no document has any of the ids, or if texts are
     /// needed and the source has changed. [`Kind::Job`](crate::error::Kind::Job) if an output was made from an output that `urls` does not
     /// name before it, or if `to` holds other files.
-    pub(crate) async fn plan(session: &SessionContext, urls: &[String], ids: &str, to: &str) -> Result<Self> {
-        let ids = ids::read(session, ids).await?;
+    pub(crate) async fn plan(
+        session: &SessionContext,
+        urls: &[String],
+        file: &str,
+        to: &str,
+    ) -> Result<Self> {
+        let ids = ids::read(session, file).await?;
         let (target, names) = (Layout::open(session, to)?, names(urls)?);
         refuse_others(&target, &names).await?;
         let mut outputs: Vec<RewrittenOutput> = Vec::new();
@@ -70,18 +74,13 @@ impl Erasure {
             let new = absolute_address(&format!("{}/{name}", to.trim_end_matches('/')));
             let new = new.context(|| format!("`{to}` cannot be made absolute"))?;
             let output = RewrittenOutput::plan(stored, new.clone(), &ids, &places).await?;
-            if places.insert(output.stored.manifest().fingerprint.clone(), new).is_some() {
-                return Err(Error::job(format!(
-                    "{url} holds the same run as an output before it: name one of them"
-                )));
-            }
+            places.insert(output.stored.manifest().fingerprint.clone(), new);
             outputs.push(output);
         }
         if outputs.iter().all(|output| output.found.is_empty()) {
             return Err(Error::input(format!(
-                "no document of {} has one of the {}: write them as in the column id of the table documents",
-                urls.join(", "),
-                counted(ids.iter().count() as u64, "id")
+                "no document of {} has an id of {file}: write ids as in the column id of the table documents",
+                urls.join(", ")
             )));
         }
         Ok(Self { ids, to: target, outputs })
@@ -164,12 +163,6 @@ async fn refuse_others(to: &Layout, names: &[String]) -> Result<()> {
     let is_inside = |inside: &str| names.iter().any(|name| inside.starts_with(&format!("{name}/")));
     match to.holds_beside(|entry| is_inside(&entry.inside)).await? {
         None => Ok(()),
-        Some(entry) if entry.inside == RECEIPT => {
-            let shown = to.shown();
-            Err(Error::job(format!(
-                "{shown} holds the receipt of an earlier erasure: name another folder with --to"
-            )))
-        }
         Some(entry) => Err(Error::job(format!(
             "{} holds other files ({}): name an empty folder with --to",
             to.shown(),
@@ -185,7 +178,6 @@ async fn found(stored: &Stored, ids: &ForgottenIds) -> Result<Vec<FoundDocument>
             utf8("id"),
             utf8("source"),
             number(col("position")).alias("position"),
-            lit(table == Table::Rejects).alias("is_reject"),
         ])?;
         Ok(rows.filter(has_id(ids, "id", "source"))?)
     };
@@ -204,7 +196,7 @@ fn has_id(ids: &ForgottenIds, id: &str, source: &str) -> Expr {
 /// Returns the new outputs that replace the parts of a merged output, if all of them are rewritten.
 fn merged_again(stored: &Stored, places: &BTreeMap<String, String>) -> Option<Vec<String>> {
     let Input::Merge(_) = stored.job().input else { return None };
-    let new = |input: &crate::job::InputFile| places.get(input.e_tag.as_ref()?).cloned();
+    let new = |input: &InputFile| places.get(input.e_tag.as_ref()?).cloned();
     stored.manifest().inputs.iter().map(new).collect()
 }
 
@@ -264,26 +256,14 @@ async fn leave_out_rows(
         return Err(Error::input(format!("{reason}: name the outputs that were merged before it")));
     }
     let sources = [stored.source(reason, "").await?];
-    forgotten.files = sources.iter().flat_map(|(_, listed)| paths(listed)).collect();
-    let mut add = |source: &str, position: u64| {
-        forgotten.places.entry(source.to_owned()).or_default().insert(position);
+    forgotten.files = sources[0].1.files().map(|file| file.path().to_owned()).collect();
+    let earlier: Vec<FoundDocument> = match stored.forgotten_rows(&sources).await? {
+        Some(earlier) => rows::read(earlier).await?,
+        None => Vec::new(),
     };
-    found.iter().for_each(|document| add(&document.source, document.position));
-    if let Some(earlier) = stored.forgotten_rows(&sources).await? {
-        let earlier: Vec<Place> = rows::read(earlier).await?;
-        earlier.iter().for_each(|place| add(&place.source, place.position));
+    for FoundDocument { source, position, .. } in found.iter().chain(&earlier) {
+        forgotten.places.entry(source.clone()).or_default().insert(*position);
     }
     forgotten.documents = forgotten.places.values().map(|rows| rows.len() as u64).sum();
     Ok(())
-}
-
-/// A row of a source.
-#[derive(Deserialize)]
-struct Place {
-    source: String,
-    position: u64,
-}
-
-fn paths(listed: &Listed) -> impl Iterator<Item = String> + '_ {
-    listed.files().map(|file| file.path().to_owned())
 }

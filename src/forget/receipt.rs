@@ -7,7 +7,7 @@ use datafusion::common::JoinType;
 use datafusion::prelude::{SessionContext, col, lit};
 use humantime::format_rfc3339_seconds;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Erasure, RewrittenOutput, has_id};
 use crate::apply::decisions::removed_ids;
@@ -28,21 +28,13 @@ pub(crate) struct Receipt {
     resemblance: &'static str,
     /// The time in UTC, in RFC 3339 to the second.
     finished: String,
-    /// The ids that were given.
-    ids: Vec<ReceiptId>,
+    /// The ids that were given, each with the file to which it is limited.
+    ids: Vec<Value>,
     /// The ids that no document has.
     pub(crate) unknown_ids: Vec<String>,
     pub(crate) outputs: Vec<ReceiptOutput>,
     /// The places that still hold the documents, or copies of them.
     pub(crate) still_held: BTreeSet<HeldPlace>,
-}
-
-#[derive(Debug, Serialize)]
-struct ReceiptId {
-    id: String,
-    /// The file to which the id is limited.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
 }
 
 /// An output before and after the erasure.
@@ -74,13 +66,6 @@ pub(crate) struct HeldPlace {
     pub(crate) url: String,
 }
 
-const SOURCE: &str = "source";
-const DELTA_SOURCE: &str = "source, with all versions of the Delta table";
-const OUTPUT: &str = "output";
-const DELTA_OUTPUT: &str = "output, with all versions of its Delta tables";
-const RELATED_OUTPUT: &str = "output made from one of these or before it";
-const RESULT: &str = "result of apply";
-
 impl Receipt {
     /// Checks that no new table has one of the ids, and writes the receipt.
     pub(crate) async fn write(session: &SessionContext, erasure: &Erasure) -> Result<Self> {
@@ -101,15 +86,11 @@ impl Receipt {
                 tables_after: after.tables.clone(),
             });
         }
-        let id = |(id, source): (&str, Option<&str>)| ReceiptId {
-            id: id.to_owned(),
-            source: source.map(str::to_owned),
-        };
         let receipt = Self {
             resemblance: env!("CARGO_PKG_VERSION"),
             finished: format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs_f64(machine::now()))
                 .to_string(),
-            ids: erasure.ids.iter().map(id).collect(),
+            ids: erasure.ids.iter().map(|(id, source)| json!({ "id": id, "source": source })).collect(),
             unknown_ids: erasure.unknown_ids().into_iter().map(str::to_owned).collect(),
             outputs,
             still_held: still_held(session, &erasure.outputs).await?,
@@ -133,10 +114,8 @@ fn id_columns(table: Table) -> &'static [&'static str] {
 
 /// Fails with `Kind::Bug` if a table still has an id that is forgotten in all files.
 async fn check_forgotten(erasure: &Erasure, new: &Stored) -> Result<()> {
-    for table in Table::ALL {
-        if !new.manifest().tables.contains_key(table.name()) {
-            continue;
-        }
+    let is_written = |table: &Table| new.manifest().tables.contains_key(table.name());
+    for table in Table::ALL.into_iter().filter(is_written) {
         let rows = new.table(table)?.with_column("of_all_files", lit(""))?;
         let has = |name: &&&str| rows.schema().has_column_with_unqualified_name(name);
         let names = id_columns(table).iter().filter(has);
@@ -176,35 +155,59 @@ async fn still_held(session: &SessionContext, outputs: &[RewrittenOutput]) -> Re
     let mut beside = Vec::new();
     for RewrittenOutput { stored, .. } in outputs {
         for source in stored.read_sources()? {
-            let what = if source.format == Format::Delta { DELTA_SOURCE } else { SOURCE };
+            let is_delta = source.format == Format::Delta;
+            let what = if is_delta { "source, with all versions of the Delta table" } else { "source" };
             held.extend(source.urls.into_iter().map(|url| HeldPlace { what, url }));
         }
         let what = match stored.job().output.tables {
-            TableFormat::Delta => DELTA_OUTPUT,
-            TableFormat::Parquet => OUTPUT,
+            TableFormat::Delta => "output, with all versions of its Delta tables",
+            TableFormat::Parquet => "output",
         };
         held.insert(HeldPlace { what, url: url_of(stored.layout()) });
-        beside.extend(stored.layout().siblings().await?);
-        match &stored.job().input {
-            Input::Merge(urls) => {
-                for url in urls {
-                    beside.push(Layout::open(session, url)?);
-                }
-            }
-            Input::Reuse(reuse) => beside.push(Layout::open(session, &reuse.output)?),
-            Input::Read => {}
+        beside.extend(near(session, stored.layout()).await?);
+        let named: &[String] = match &stored.job().input {
+            Input::Merge(urls) => urls,
+            Input::Reuse(reuse) => std::slice::from_ref(&reuse.output),
+            Input::Read => &[],
+        };
+        for url in named {
+            beside.push(Layout::open(session, url)?);
         }
     }
-    let named: BTreeSet<String> = held.iter().map(|place| place.url.clone()).collect();
+    let mut named: BTreeSet<String> = held.iter().map(|place| place.url.clone()).collect();
+    named.extend(outputs.iter().map(|output| output.job.output.url.clone()));
     for layout in beside {
         let url = url_of(&layout);
         if !named.contains(&url)
-            && let Some(what) = related(&layout, outputs).await?
+            && let Some(what) = related(&layout, outputs).await.unwrap_or_else(|error| {
+                tracing::warn!("{url} is not in the receipt, because it cannot be read: {error}");
+                None
+            })
         {
             held.insert(HeldPlace { what, url });
         }
     }
     Ok(held)
+}
+
+/// Returns the folders beside an output and beside its parent folder. Results of `apply` are often in `clean/NAME` for `out/NAME`.
+async fn near(session: &SessionContext, output: &Layout) -> Result<Vec<Layout>> {
+    let siblings = async |layout: &Layout| {
+        layout.siblings().await.unwrap_or_else(|error| {
+            tracing::warn!("the receipt lacks the folders beside {}: {error}", layout.shown());
+            Vec::new()
+        })
+    };
+    let mut near = siblings(output).await;
+    let url = url_of(output);
+    if let Some((parent, name)) =
+        url.rsplit_once('/').filter(|(parent, _)| !parent.is_empty() && !parent.ends_with('/'))
+    {
+        for folder in siblings(&Layout::open(session, parent)?).await {
+            near.extend([folder.within(name), folder]);
+        }
+    }
+    Ok(near)
 }
 
 fn url_of(layout: &Layout) -> String {
@@ -213,7 +216,8 @@ fn url_of(layout: &Layout) -> String {
 
 /// Returns what a folder is if its manifest names one of the outputs, or one of their manifests names it.
 async fn related(layout: &Layout, outputs: &[RewrittenOutput]) -> Result<Option<&'static str>> {
-    for (what, records) in [(RELATED_OUTPUT, layout.clone()), (RESULT, layout.within(APPLIED))] {
+    let related = "output made from one of these or before it";
+    for (what, records) in [(related, layout.clone()), ("result of apply", layout.within(APPLIED))] {
         let Some((bytes, _)) = records.manifest_bytes().await? else { continue };
         let written = String::from_utf8_lossy(&bytes);
         let own: Value = serde_json::from_slice(&bytes).unwrap_or_default();

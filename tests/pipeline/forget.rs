@@ -90,6 +90,19 @@ impl Erasure {
         self.command(&[&["forget"], &outputs[..], &end].concat()).assert().json()
     }
 
+    /// The ids in the files that `apply` writes, including rejects.
+    fn kept(&self, output: &str) -> Vec<String> {
+        let to = format!("applied/{output}");
+        self.apply(output, &to, &[]);
+        let written = files(&self.path(&to)).into_keys();
+        let written =
+            written.filter(|path| !path.components().any(|part| part.as_os_str() == "_resemblance"));
+        let mut ids: Vec<String> = written.flat_map(|path| cells(&path, &["id"]).concat()).collect();
+        ids.sort();
+        assert!(ids.iter().all(|id| !self.forgotten.contains(id)), "{output}");
+        ids
+    }
+
     /// Checks that the new output has the rows of `expected`, and the places of `old`.
     fn check(&self, new: &str, expected: &str, old: &str, what: &str) {
         let (found, wanted) =
@@ -120,13 +133,13 @@ const SETTINGS: [&[&str]; 10] = [
     &["lsh.hot_bucket=3", "output.max_expand=4", "clusters.thresholds=[0.6, 0.9]"],
     &["score.by=signature", "output.keep=none"],
     &["shingle.max_frequency=0.05"],
-    &["passages.unit=words", "passages.min_words=12"],
+    &["passages.unit=word", "passages.min_words=12"],
 ];
 
 #[test]
 fn an_output_has_the_rows_of_a_run_without_the_documents() {
     let mut promoted = 0;
-    for seed in seeds(3) {
+    for seed in seeds(1) {
         for sets in SETTINGS {
             let what = format!("seed {seed}, {sets:?}");
             let erasure = Erasure::new(seed, 1, sets);
@@ -159,12 +172,12 @@ fn an_output_has_the_rows_of_a_run_without_the_documents() {
             erasure.check("again/in-out", "rest-out", "in-out", &what);
         }
     }
-    assert!(promoted > 20, "{promoted}");
+    assert!(promoted > 10, "{promoted}");
 }
 
 #[test]
 fn a_chain_has_the_rows_of_runs_without_the_documents() {
-    for seed in seeds(2) {
+    for seed in seeds(1) {
         for sets in &SETTINGS[..7] {
             let what = format!("seed {seed}, {sets:?}");
             let sets = if sets.contains(&"candidates.method=all") {
@@ -175,9 +188,8 @@ fn a_chain_has_the_rows_of_runs_without_the_documents() {
             let erasure = Erasure::new(seed, 3, &[&sets[..], &[AS_ONE_RUN]].concat());
             let names = erasure.run_days("in", &[]);
             let expected = erasure.run_days("without", &[]);
-            let days = |names: &[String]| -> Vec<String> { names.to_vec() };
             let can_merge = !sets.iter().any(|set| set.starts_with("clusters.contained"));
-            let mut all = days(&names);
+            let mut all = names.clone();
             if can_merge {
                 erasure
                     .merge(&names.iter().map(String::as_str).collect::<Vec<_>>(), "in-out/merged")
@@ -188,6 +200,7 @@ fn a_chain_has_the_rows_of_runs_without_the_documents() {
             for (day, (old, expected)) in names.iter().zip(&expected).enumerate() {
                 erasure.check(&format!("erased/day{day}"), expected, old, &what);
             }
+            assert_eq!(erasure.kept("erased/day1"), erasure.kept("without-out/day1"), "{what}");
             if !can_merge {
                 continue;
             }
@@ -195,6 +208,7 @@ fn a_chain_has_the_rows_of_runs_without_the_documents() {
                 .merge(&expected.iter().map(String::as_str).collect::<Vec<_>>(), "without-merged")
                 .unwrap();
             erasure.check("erased/merged", "without-merged", "in-out/merged", &what);
+            assert_eq!(erasure.kept("erased/merged"), erasure.kept("without-merged"), "{what}");
             let new = ["erased/day0", "erased/day1", "erased/day2"];
             erasure.command(&[&["merge"], &new[..], &["--to", "merged-again"]].concat()).assert().success();
             erasure.check("merged-again", "without-merged", "in-out/merged", &what);
@@ -204,4 +218,93 @@ fn a_chain_has_the_rows_of_runs_without_the_documents() {
             erasure.check("alone/merged", "without-one", "in-out/merged", &what);
         }
     }
+}
+
+/// A representative, two documents that it represents, and another document, as JSON lines, with the output `out/day1`.
+fn representative() -> Scene {
+    let scene = Scene::new(&[]);
+    let text = own_words("a", 30);
+    let last = |words: usize| format!("{text} {}", own_words("end", words));
+    let documents =
+        [("secret", last(4)), ("next", last(2)), ("third", last(1)), ("other", own_words("o", 30))];
+    std::fs::create_dir(scene.path("in")).unwrap();
+    scene.write("in/a.jsonl", &documents.map(|(id, text)| (id.to_owned(), text)));
+    let job = job_text_of("jsonl", scene.path("in/a.jsonl"), scene.path("out/day1"));
+    scene.run_text(&job).success();
+    scene
+}
+
+#[test]
+fn the_next_in_order_represents_and_the_receipt_says_what_still_holds_the_document() {
+    let scene = representative();
+    scene.apply("out/day1", "clean/day1", &[]);
+    let source = scene.text("in/a.jsonl");
+    std::fs::write(scene.path("ids.csv"), format!("id,source\nsecret,{source}\nnext,elsewhere\n")).unwrap();
+    let before = [files(&scene.path("out")), files(&scene.path("in")), files(&scene.path("clean"))];
+    let forget = ["forget", "out/day1/", "--ids", "ids.csv", "--to", "erased"];
+    let printed =
+        scene.command(&forget).assert().shown(&["1 document forgotten", "No document has 1 id: `next`"]);
+    assert!(printed.contains("clean/day1 (result of apply)"), "{printed}");
+    assert_eq!([files(&scene.path("out")), files(&scene.path("in")), files(&scene.path("clean"))], before);
+    let receipt: Value =
+        serde_json::from_slice(&std::fs::read(scene.path("erased/receipt.json")).unwrap()).unwrap();
+    let output = &receipt["outputs"][0];
+    assert_eq!(output["promoted"], json!([{"id": "next", "instead_of": "secret"}]));
+    let rows = |when: &str| output[when]["documents"]["rows"].as_u64().unwrap();
+    assert_eq!((rows("tables_before"), rows("tables_after")), (4, 3));
+    let held = receipt["still_held"].as_array().unwrap();
+    let held: BTreeSet<&str> = held.iter().map(|place| place["url"].as_str().unwrap()).collect();
+    let expected = [source, scene.text("out/day1"), scene.text("clean/day1")];
+    assert_eq!(held, expected.iter().map(String::as_str).collect());
+
+    let clusters = table(&scene.path("erased/day1"), "clusters");
+    let kept = strings(&clusters, "id").into_iter().zip(bools(&clusters, "representative"));
+    assert_eq!(kept.collect::<BTreeMap<_, _>>(), [("next".into(), true), ("third".into(), false)].into());
+    assert!(!std::fs::read_to_string(scene.path("erased/day1/manifest.json")).unwrap().contains("secret"));
+    // The row is still in the source.
+    let applied = scene.apply("erased/day1", "clean-again", &[]);
+    assert_eq!((&applied["read"], &applied["kept"], &applied["removed"]), (&3.into(), &2.into(), &1.into()));
+    let clean = files(&scene.path("clean-again"));
+    let secret = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).contains("secret");
+    assert!(clean.len() > 1 && !clean.values().any(secret));
+    scene.command(&forget).assert().refused(2, &["holds other files (receipt.json)"]);
+}
+
+#[test]
+fn what_cannot_be_forgotten_is_refused_and_nothing_is_written() {
+    let scene = representative();
+    let refused = |outputs: &[&str], code: i32, parts: &[&str]| {
+        let forget = [&["forget"], outputs, &["--ids", "ids.txt", "--to", "erased"]].concat();
+        scene.command(&forget).assert().refused(code, parts);
+        assert!(!scene.path("erased").exists(), "{outputs:?}");
+    };
+    std::fs::write(scene.path("ids.txt"), "nobody\n").unwrap();
+    refused(&["out/day1"], 3, &["no document of out/day1 has an id of ids.txt"]);
+    std::fs::write(scene.path("ids.txt"), "\n").unwrap();
+    refused(&["out/day1"], 3, &["ids.txt contains no id"]);
+    std::fs::write(scene.path("ids.txt"), "secret\n").unwrap();
+    scene.write("in/b.jsonl", &documents(&[("new", own_words("o", 30))]));
+    let job = job_text_of("jsonl", scene.path("in/b.jsonl"), scene.path("out/day2"));
+    scene.run_text(&format!("{job}[against]\noutput = {:?}\n", scene.path("out/day1"))).success();
+    refused(&["out/day2", "out/day1"], 2, &["day2 was made against", "name it before out/day2"]);
+    refused(&["out/day1", "./out/day1"], 2, &["expected each output once"]);
+    // The output keeps no shingles, so the texts of candidates are read again.
+    std::fs::rename(scene.path("in/a.jsonl"), scene.path("in/gone.jsonl")).unwrap();
+    refused(&["out/day1"], 3, &["keeps no shingles", "its source cannot be read again"]);
+    std::fs::rename(scene.path("in/gone.jsonl"), scene.path("in/a.jsonl")).unwrap();
+    std::fs::create_dir(scene.path("erased")).unwrap();
+    std::fs::write(scene.path("erased/mine"), "").unwrap();
+    let forget = ["forget", "out/day1", "--ids", "ids.txt", "--to", "erased"];
+    scene.command(&forget).assert().refused(2, &["holds other files (mine)"]);
+}
+
+/// Every table that a run needs is in an output with shingles, so its source may be gone.
+#[test]
+fn a_source_is_not_needed_where_shingles_are_kept() {
+    let erasure = Erasure::new(5, 1, &["output.keep=shingles"]);
+    erasure.run("in/day0", "in-out", &[]);
+    erasure.run("without/day0", "without-out", &[]);
+    std::fs::remove_dir_all(erasure.path("in")).unwrap();
+    erasure.forget(&["in-out".into()], "erased");
+    erasure.check("erased/in-out", "without-out", "in-out", "no source");
 }

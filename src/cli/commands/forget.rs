@@ -3,13 +3,12 @@
 use std::fmt::Write;
 
 use crate::cli::arguments;
+use crate::cli::process::on_session;
 use crate::cli::process::run_job::run_job;
-use crate::cli::process::{JobRuntime, on_session};
 use crate::cli::screen::{Screen, print};
 use crate::error::Result;
 use crate::forget::{Erasure, RECEIPT, Receipt};
-use crate::job::{EngineSettings, Job};
-use crate::lookup;
+use crate::job::Job;
 use crate::pipeline::OnExisting;
 
 /// Write outputs again as if some documents had never been read, for an erasure request
@@ -52,14 +51,8 @@ impl Forget {
             run_job(&job, screen.progress(), OnExisting::Fail, Some(0))?;
         }
         screen.clear();
-        let receipt = self.receipt(&erasure)?;
+        let receipt = on_session(self.memory, async |session, _| Receipt::write(session, &erasure).await)?;
         print::json_or(self.json, &receipt, || self.as_text(&receipt))
-    }
-
-    fn receipt(&self, erasure: &Erasure) -> Result<Receipt> {
-        let engine = EngineSettings::local(self.memory);
-        let session = lookup::session(&engine)?;
-        JobRuntime::start(&engine)?.run_resumable(Receipt::write(&session, erasure))
     }
 
     fn as_text(&self, receipt: &Receipt) -> String {
