@@ -42,7 +42,7 @@ has_a_scene!(Erasure);
 
 impl Erasure {
     /// About an eighth of the documents is forgotten, among them a reject and most of the first ones, which often represent others.
-    fn new(seed: u64, days: usize, sets: &[&str]) -> Self {
+    fn new(seed: u64, days: usize, has_new_ids: bool, sets: &[&str]) -> Self {
         let scene = Scene::new(&[&["source.duplicate_ids=reject"], sets].concat());
         let mut random = Random(seed);
         let documents = corpus(seed, 40 * days, 25);
@@ -54,6 +54,10 @@ impl Erasure {
             day.insert(7, (format!("short{at}"), "two words".into()));
             day.insert(9, (format!("brief{at}"), "two words".into()));
             day.extend_from_within(3..5);
+            if at > 0 && !has_new_ids {
+                let again = documents[10..20].iter().map(|(id, _)| id.clone());
+                day.extend(again.zip(documents[at * 5..].iter().map(|(_, text)| text.clone())));
+            }
         }
         forgotten.insert("short0".into());
         let erasure = Self { scene, days, forgotten };
@@ -78,10 +82,15 @@ impl Erasure {
         let name = |day: usize| format!("{folder}-out/day{day}");
         let names: Vec<String> = (0..self.days.len()).map(name).collect();
         for (day, output) in names.iter().enumerate() {
-            let before: Vec<&str> = names[..day].iter().map(String::as_str).collect();
-            run(&self.job_against(&format!("{folder}/day{day}"), output, &before, sets)).unwrap();
+            let sets = if day == 0 { &[] } else { sets };
+            self.run_day(&format!("{folder}/day{day}"), output, &names[..day], sets);
         }
         names
+    }
+
+    fn run_day(&self, source: &str, output: &str, before: &[String], sets: &[&str]) {
+        let before: Vec<&str> = before.iter().map(String::as_str).collect();
+        run(&self.job_against(source, output, &before, sets)).unwrap();
     }
 
     fn forget(&self, outputs: &[String], to: &str) -> Value {
@@ -142,7 +151,7 @@ fn an_output_has_the_rows_of_a_run_without_the_documents() {
     for seed in seeds(1) {
         for sets in SETTINGS {
             let what = format!("seed {seed}, {sets:?}");
-            let erasure = Erasure::new(seed, 1, sets);
+            let erasure = Erasure::new(seed, 1, true, sets);
             erasure.run("in/day0", "in-out", &[]);
             erasure.run("without/day0", "without-out", &[]);
             let before = files(&erasure.path("in-out"));
@@ -178,45 +187,55 @@ fn an_output_has_the_rows_of_a_run_without_the_documents() {
 #[test]
 fn a_chain_has_the_rows_of_runs_without_the_documents() {
     for seed in seeds(1) {
-        for sets in &SETTINGS[..7] {
-            let what = format!("seed {seed}, {sets:?}");
-            let sets = if sets.contains(&"candidates.method=all") {
-                [*sets, &["output.keep=shingles"]].concat()
-            } else {
-                sets.to_vec()
-            };
-            let erasure = Erasure::new(seed, 3, &[&sets[..], &[AS_ONE_RUN]].concat());
-            let names = erasure.run_days("in", &[]);
-            let expected = erasure.run_days("without", &[]);
-            let can_merge = !sets.iter().any(|set| set.starts_with("clusters.contained"));
-            let mut all = names.clone();
-            if can_merge {
-                erasure
-                    .merge(&names.iter().map(String::as_str).collect::<Vec<_>>(), "in-out/merged")
-                    .unwrap();
-                all.push("in-out/merged".into());
-            }
-            erasure.forget(&all, "erased");
-            for (day, (old, expected)) in names.iter().zip(&expected).enumerate() {
-                erasure.check(&format!("erased/day{day}"), expected, old, &what);
-            }
-            assert_eq!(erasure.kept("erased/day1"), erasure.kept("without-out/day1"), "{what}");
-            if !can_merge {
-                continue;
-            }
-            erasure
-                .merge(&expected.iter().map(String::as_str).collect::<Vec<_>>(), "without-merged")
-                .unwrap();
-            erasure.check("erased/merged", "without-merged", "in-out/merged", &what);
-            assert_eq!(erasure.kept("erased/merged"), erasure.kept("without-merged"), "{what}");
-            let new = ["erased/day0", "erased/day1", "erased/day2"];
-            erasure.command(&[&["merge"], &new[..], &["--to", "merged-again"]].concat()).assert().success();
-            erasure.check("merged-again", "without-merged", "in-out/merged", &what);
-            // Alone, a merged output becomes that of one run over all files.
-            erasure.forget(&["in-out/merged".into()], "alone");
-            erasure.run("without", "without-one", &["source.duplicate_ids=reject"]);
-            erasure.check("alone/merged", "without-one", "in-out/merged", &what);
+        for sets in &SETTINGS[..4] {
+            chain(seed, sets, &[]);
         }
+        chain(seed, SETTINGS[6], &[]);
+        chain(seed, SETTINGS[1], &["against.same_id=skip"]);
+        chain(seed, SETTINGS[0], &["against.same_id=replace"]);
+    }
+}
+
+/// Forgets documents in three days and in what is merged of them. With a setting for repeated ids, later days have ids of the first day.
+fn chain(seed: u64, sets: &[&str], same_id: &[&str]) {
+    let what = format!("seed {seed}, {sets:?}, {same_id:?}");
+    let erasure = Erasure::new(seed, 3, same_id.is_empty(), &[sets, &[AS_ONE_RUN]].concat());
+    let names = erasure.run_days("in", same_id);
+    let expected = erasure.run_days("without", same_id);
+    let can_merge = !sets.iter().any(|set| set.starts_with("clusters.contained"));
+    let mut all = names.clone();
+    let merge = |outputs: &[String], to: &str| {
+        erasure.merge(&outputs.iter().map(String::as_str).collect::<Vec<_>>(), to).unwrap();
+    };
+    if can_merge {
+        merge(&names, "in-out/merged");
+        all.push("in-out/merged".into());
+    }
+    erasure.forget(&all, "erased");
+    let new: Vec<String> = (0..3).map(|day| format!("erased/day{day}")).collect();
+    for ((old, new), expected) in names.iter().zip(&new).zip(&expected) {
+        erasure.check(new, expected, old, &what);
+    }
+    // A later day compares with the new outputs.
+    erasure.write("in/next/a.parquet", &corpus(seed, 150, 25)[120..]);
+    erasure.run_day("in/next", "next", &new, &[]);
+    erasure.run_day("in/next", "expected-next", &expected, &[]);
+    erasure.check("next", "expected-next", "next", &what);
+    std::fs::remove_dir_all(erasure.path("in/next")).unwrap();
+    assert_eq!(erasure.kept("erased/day1"), erasure.kept("without-out/day1"), "{what}");
+    if !can_merge {
+        return;
+    }
+    merge(&expected, "without-merged");
+    erasure.check("erased/merged", "without-merged", "in-out/merged", &what);
+    merge(&new, "merged-again");
+    erasure.check("merged-again", "without-merged", "in-out/merged", &what);
+    if same_id.is_empty() {
+        assert_eq!(erasure.kept("erased/merged"), erasure.kept("without-merged"), "{what}");
+        // Alone, a merged output becomes that of one run over all files.
+        erasure.forget(&["in-out/merged".into()], "alone");
+        erasure.run("without", "without-one", &[]);
+        erasure.check("alone/merged", "without-one", "in-out/merged", &what);
     }
 }
 
@@ -301,7 +320,7 @@ fn what_cannot_be_forgotten_is_refused_and_nothing_is_written() {
 /// Every table that a run needs is in an output with shingles, so its source may be gone.
 #[test]
 fn a_source_is_not_needed_where_shingles_are_kept() {
-    let erasure = Erasure::new(5, 1, &["output.keep=shingles"]);
+    let erasure = Erasure::new(5, 1, true, &["output.keep=shingles"]);
     erasure.run("in/day0", "in-out", &[]);
     erasure.run("without/day0", "without-out", &[]);
     std::fs::remove_dir_all(erasure.path("in")).unwrap();
