@@ -142,7 +142,7 @@ const SETTINGS: [&[&str]; 10] = [
     &["lsh.hot_bucket=3", "output.max_expand=4", "clusters.thresholds=[0.6, 0.9]"],
     &["score.by=signature", "output.keep=none"],
     &["shingle.max_frequency=0.05"],
-    &["passages.unit=word", "passages.min_words=12"],
+    &["passages.unit=word", "passages.length=12"],
 ];
 
 #[test]
