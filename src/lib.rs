@@ -30,6 +30,7 @@
 //! | `page` | charts as SVG, pairs of texts in two columns, and pages of charts and tables |
 //! | [`lookup`] | queries on finished outputs |
 //! | [`apply`] | writes a copy of the source without its duplicates |
+//! | `forget` | rewrites finished outputs as if some documents had never been read |
 //! | [`evaluate`](mod@evaluate) | the pairs that a finished output missed, measured on a sample, and audits by people |
 //! | [`forecast`](mod@forecast) | the time and resources of a run, forecast from a sample of its documents |
 //! | [`report`](mod@report) | a page about a finished output |
@@ -70,6 +71,7 @@ mod environment;
 pub mod error;
 pub mod evaluate;
 pub mod forecast;
+mod forget;
 pub mod frames;
 mod inspect;
 pub mod job;

@@ -1,12 +1,15 @@
 //! Lists the source files of finished outputs, and checks that they have not changed since.
 
-use datafusion::prelude::SessionContext;
+use datafusion::common::JoinType;
+use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::error::{Context, Error, Result};
+use crate::frames::{self, number, renamed, utf8};
 use crate::job::{Job, Source, fingerprint};
 use crate::output::Stored;
 use crate::output::manifest::{Origin, read_job};
-use crate::source::{self, InputComparison, Listed};
+use crate::schema::Table;
+use crate::source::{self, InputComparison, Listed, ReadRequest};
 
 /// The new locations of moved sources. `of` names the output or result that was made from them. `places` contains one location per URL,
 /// or none if the sources were not moved.
@@ -73,6 +76,26 @@ impl Stored {
             Some(how) => changed(&how),
             None => Ok((job, listed)),
         }
+    }
+
+    /// Returns the rows (source: Utf8, position: UInt64) of `sources` that `forget` left out of the output: its tables contain all other
+    /// documents. Returns `None` if no row was left out.
+    pub(crate) async fn forgotten_rows(&self, sources: &[(Job, Listed)]) -> Result<Option<DataFrame>> {
+        if self.manifest().counts.forgotten_documents.is_none() {
+            return Ok(None);
+        }
+        let place = || vec![utf8("source"), number(col("position")).alias("position")];
+        let mut rows = Vec::with_capacity(sources.len());
+        for (job, listed) in sources {
+            let read = source::read(self.session(), &job.source, listed, ReadRequest::all()).await?.frame;
+            rows.push(Ok(read.select(place())?));
+        }
+        let rows = frames::union(rows)?.ok_or_else(|| Error::bug("an output has no source"))?;
+        let known = [Table::Documents, Table::Rejects].map(|table| Ok(self.table(table)?.select(place())?));
+        let known = frames::union(known)?.ok_or_else(|| Error::bug("there are tables"))?;
+        let known = known.select(renamed([("source", "known_source"), ("position", "known_position")]))?;
+        let (left, right) = (&["known_source", "known_position"], &["source", "position"]);
+        Ok(Some(known.join(rows.distinct()?, JoinType::RightAnti, left, right, None)?))
     }
 
     /// Returns the jobs that read texts of an output, and the files of their sources, like [`Self::source`]. A merged output has several

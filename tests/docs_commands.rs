@@ -112,6 +112,7 @@ fn texts(folder: &Path) {
             .unwrap();
     }
     std::fs::write(folder.join("one.txt"), body(1)).unwrap();
+    std::fs::write(folder.join("request-17.txt"), "5\n").unwrap();
     std::fs::write(folder.join("two.txt"), body(2)).unwrap();
     std::fs::write(folder.join("titles.txt"), (1..4).map(|n| body(n) + "\n").collect::<String>()).unwrap();
 }

@@ -80,6 +80,7 @@ mod pipeline {
     mod daily;
     mod decontaminate;
     mod dense;
+    mod forget;
     mod frequency;
     mod kill;
     mod link;

@@ -106,6 +106,7 @@ impl<'a> Reading<'a> {
             group: None,
             condition: None,
             limit: None,
+            forgotten: None,
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             max_text: 1 << 27,

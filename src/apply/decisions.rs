@@ -260,7 +260,7 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
 }
 
 /// Returns the ids (gone_id) of all removed duplicates.
-pub(super) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
+pub(crate) fn removed_ids(stored: &Stored, contained: Option<f64>) -> Result<DataFrame> {
     if contained.is_some() {
         return Ok(removed(stored, None, contained, None)?.select_exprs(&["id AS gone_id"])?);
     }

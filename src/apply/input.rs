@@ -136,7 +136,8 @@ impl Opened {
                 rows += self.rows_of(&job.source, files.iter().map(|(file, _)| file)).await?;
             }
             let files = self.files.iter().flatten().filter_map(|(file, _)| counts.get(file.path()));
-            rows.saturating_sub(files.map(|counts| counts.read).sum())
+            let forgotten = self.stored.manifest().counts.forgotten_documents.unwrap_or_default();
+            rows.saturating_sub(files.map(|counts| counts.read).sum::<u64>() + forgotten)
         } else {
             self.stored.manifest().counts.rows_left_out() + self.rows_of_files_left_out().await?
         };

@@ -24,7 +24,7 @@ use crate::output::manifest::File;
 use crate::output::write::{TableRows, TableTarget};
 use crate::output::{Layout, read};
 use crate::pipeline::runner::{Planned, Runner, StageWork};
-use crate::rewrite::{DECISION_ORDER, DocumentCounts, REJECT, REMOVE, decision_schema};
+use crate::rewrite::{DECISION_ORDER, DocumentCounts, FORGET, REJECT, REMOVE, decision_schema};
 use crate::schema::Table;
 
 /// The tables of decisions about documents and passages. Paths are inside the folder of records.
@@ -82,7 +82,8 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
         let (files, rows) = write(REMOVED_SPANS, (removed_spans_schema(id), BY_SPAN), rows).await?;
         (decided.removed_spans, spans) = (files, Some(rows));
     }
-    let rows = decisions(opened, removed, spans)?;
+    let forgotten = stored.forgotten_rows(sources).await?;
+    let rows = decisions(opened, removed, spans, forgotten)?;
     let (files, rows) = write("decisions", (decision_schema(id), DECISION_ORDER), rows).await?;
     decided.decisions = files;
     (decided.passages, decided.sizes) = totals(rows, settings, dropped).await?;
@@ -117,14 +118,19 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
         counts.kept -= counts.removed;
     }
     let spans = removed_spans(stored, settings, removed.clone())?;
-    let decisions = decisions(opened, removed, spans)?;
+    let decisions = decisions(opened, removed, spans, None)?;
     let (passages, sizes) = totals(decisions, settings, dropped).await?;
     Ok(ApplyForecast { counts, passages, sizes })
 }
 
 /// Returns the decisions about all documents, in the columns of [`decision_schema`]. If the settings do not annotate documents, the
-/// documents in `removed` are removed. The passages in `spans` are cut or marked.
-fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> Result<DataFrame> {
+/// documents in `removed` are removed. The passages in `spans` are cut or marked. The rows `forgotten` (source, position) are left out.
+fn decisions(
+    opened: &Opened,
+    removed: DataFrame,
+    spans: Option<DataFrame>,
+    forgotten: Option<DataFrame>,
+) -> Result<DataFrame> {
     let Opened { stored, settings, .. } = opened;
     // A job that reuses an output can have other groups than that output.
     let group = stored.job().source.group.as_deref();
@@ -146,6 +152,9 @@ fn decisions(opened: &Opened, removed: DataFrame, spans: Option<DataFrame>) -> R
     }
     if stored.manifest().tables.get(Table::Rejects.name()).is_some_and(|table| table.rows > 0) {
         decisions.push(rejected(stored, opened.shares_files())?.with_column("action", lit(REJECT))?);
+    }
+    if let Some(forgotten) = forgotten {
+        decisions.push(forgotten.with_column("action", lit(FORGET))?);
     }
     let schema = decision_schema(stored.manifest().source.id);
     let decisions = decisions.into_iter().map(|rows| in_columns(rows, &schema));

@@ -8,16 +8,14 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::functions::expr_fn::{greatest, least};
 use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::prelude::{
-    CsvReadOptions, DataFrame, ParquetReadOptions, SessionContext, cast, col, ident, lit,
-};
+use datafusion::prelude::{DataFrame, cast, col, ident, lit};
 use serde::Serialize;
 
-use crate::address;
 use crate::clusters::Components;
 use crate::error::counts::plural;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::frames;
+use crate::lookup::table_file;
 use crate::output::Stored;
 use crate::pipeline::numbers::{one_number, texts_of};
 use crate::schema::Table;
@@ -52,7 +50,7 @@ pub struct Agreement {
 /// `Kind::Input` if the file cannot be read, lacks these columns, or has a document in two clusters. Fails with `Kind::Job` if the file
 /// contains pairs and the output left out pairs of identical documents.
 pub(super) async fn agreement(stored: &Stored, file: &str) -> Result<Agreement> {
-    let known = read(stored.session(), file).await?;
+    let known = table_file(stored.session(), file, ("--truth", "known pairs or clusters")).await?;
     let has = |name: &str| known.schema().as_arrow().column_with_name(name).is_some();
     let unknown_ids = unknown(stored, &known).await?;
     let counts = &stored.manifest().counts;
@@ -141,23 +139,6 @@ async fn unknown(stored: &Stored, known: &DataFrame) -> Result<Vec<String>> {
         .join(documents, JoinType::LeftAnti, &["id"], &["compared"], None)?
         .sort(vec![col("id").sort(true, false)])?;
     texts_of(unknown).await
-}
-
-async fn read(session: &SessionContext, file: &str) -> Result<DataFrame> {
-    if let Some(missing) = address::missing(file) {
-        return Err(Error::input(format!("{missing}: name a file of known pairs or clusters as --truth")));
-    }
-    let why = || format!("{file} cannot be read as a table of known pairs or clusters");
-    match file.rsplit_once('.').map(|(_, ending)| ending) {
-        // Reads all columns as text, so that 007 and 7 are different ids.
-        Some("csv") => {
-            session.read_csv(file, CsvReadOptions::new().schema_infer_max_records(0)).await.context(why)
-        }
-        Some("parquet") => session.read_parquet(file, ParquetReadOptions::new()).await.context(why),
-        _ => {
-            Err(Error::job(format!("--truth: expected a file that ends in .csv or .parquet, and got {file}")))
-        }
-    }
 }
 
 /// Replaces the ids in two columns by the keys of documents. Drops rows without both ids.

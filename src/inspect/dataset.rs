@@ -146,6 +146,7 @@ pub(super) fn any_source(format: Format, urls: &[String]) -> Source {
         group: None,
         condition: None,
         limit: None,
+        forgotten: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Reject,
         max_text: SourceSection::MAX_TEXT,

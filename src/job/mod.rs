@@ -11,6 +11,7 @@ mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
+mod forgotten;
 mod format;
 mod job_as_keys;
 mod lsh;
@@ -34,6 +35,8 @@ pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per, Prefer, Preferenc
 pub use self::encoding::Encoding;
 pub use self::engine::{EngineSettings, Mode};
 pub use self::fingerprint::{FORMAT_VERSION, InputFile, ReadRanges, fingerprint};
+pub use self::forgotten::Forgotten;
+pub(crate) use self::forgotten::ForgottenIds;
 pub(crate) use self::format::{DocumentColumns, without_compression};
 pub use self::format::{Format, FormatName};
 pub(crate) use self::job_as_keys::{first_difference, is_in, keys};

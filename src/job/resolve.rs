@@ -143,7 +143,9 @@ pub(super) fn reuse(file: &JobFile) -> Checked<Option<String>> {
 
 /// Returns the source of the job `made`, with the group column `group` if it is given.
 fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
-    let Some(group) = group else { return Ok(made.source.clone()) };
+    // The reused output lacks these documents, so this run leaves none out.
+    let source = Source { forgotten: None, ..made.source.clone() };
+    let Some(group) = group else { return Ok(source) };
     if !made.source.columns.contains(&group) {
         return wrong(
             "source.group",
@@ -153,7 +155,7 @@ fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
             ),
         );
     }
-    Ok(Source { group: Some(group), ..made.source.clone() })
+    Ok(Source { group: Some(group), ..source })
 }
 
 impl Job {

@@ -195,6 +195,8 @@ impl Job {
             first_day: None,
             passages: None,
             output,
+            // The merged outputs lack these documents, so the merge leaves none out.
+            source: Source { forgotten: None, ..last.source.clone() },
             ..last.clone()
         }
     }

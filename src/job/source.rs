@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
+use super::forgotten::Forgotten;
 use super::format::{DocumentColumns, Format, FormatName, FormatRules};
 use super::values::{Checked, Names, number_or_text, parse_size, require, wrong};
 use super::where_and_limit::{Condition, Limit, LimitSize};
@@ -194,6 +195,7 @@ impl SourceSection {
             group,
             condition,
             limit,
+            forgotten: None,
             duplicate_ids: source.duplicate_ids,
             on_error: source.on_error,
             max_text,
@@ -383,6 +385,9 @@ pub struct Source {
     /// The sample of the documents, or `None` for all documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+    /// The documents that `forget` leaves out, or `None` if it made no part of the output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<Forgotten>,
     /// The treatment of a repeated id.
     pub duplicate_ids: DuplicateIds,
     /// The treatment of an unreadable row of a CSV or JSON lines file.

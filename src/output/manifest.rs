@@ -320,6 +320,8 @@ counts! {
     dictionary: Option<u64>,
     /// Documents that were compared.
     documents: u64,
+    /// Documents that `forget` left out. Their rows may still be in the sources.
+    forgotten_documents: Option<u64>,
     /// Pairs of groups between which there are pairs of documents.
     group_pairs: Option<u64>,
     /// Documents in buckets larger than lsh.hot_bucket.

@@ -9,7 +9,9 @@ use super::reference::chain::{Chain, reason_to_read, union};
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
 use crate::frames::documents::{documents, reused, reused_columns};
+use crate::frames::utf8;
 use crate::job::{self, InputFile, Job, Limit, Reuse, ShingleHash, Source, fingerprint, first_difference};
+use crate::origins::numbered;
 use crate::output::manifest::{Origin, ReferenceOutput, Run as Manifest};
 use crate::output::{Layout, Stored};
 use crate::schema::Table;
@@ -19,6 +21,8 @@ use crate::source::{self, Documents, InputComparison, Listed, ReadRequest};
 pub(crate) struct RunInput {
     /// The files from which texts are read. `None` if no text is read.
     listed: Option<Listed>,
+    /// The jobs that read the texts of a reused merged output, and their files. Empty if no text of it is read.
+    merged_sources: Vec<(Job, Listed)>,
     outputs: Option<Chain>,
     merges: bool,
     pub(super) reference: Option<ReferenceDocuments>,
@@ -27,16 +31,21 @@ pub(crate) struct RunInput {
 impl RunInput {
     /// Lists the files or opens the outputs that `job` names.
     pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
+        let mut merged_sources = Vec::new();
         let (listed, outputs) = match &job.input {
             job::Input::Read => (Some(source::list(session, &job.source).await?), None),
             job::Input::Reuse(reuse) => {
-                let (stored, listed) = open_reused(session, job, reuse).await?;
+                let (stored, mut sources) = open_reused(session, job, reuse).await?;
+                let is_merged = stored.origin_count() > 1;
+                let listed = if is_merged { None } else { sources.pop().map(|(_, listed)| listed) };
+                merged_sources = sources;
                 (listed, Some(Chain::single(stored)))
             }
             job::Input::Merge(urls) => (None, Some(open_merged(session, urls, job).await?)),
         };
         let reference = ReferenceDocuments::find(session, job).await?;
-        Ok(Self { listed, outputs, merges: matches!(job.input, job::Input::Merge(_)), reference })
+        let merges = matches!(job.input, job::Input::Merge(_));
+        Ok(Self { listed, merged_sources, outputs, merges, reference })
     }
 
     /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with the output and the input, if they overlap.
@@ -139,6 +148,11 @@ impl RunInput {
         self.listed.as_ref()
     }
 
+    /// The sources of the documents in a reused merged output, with the numbers of their origins. Empty if texts have a single source.
+    pub(crate) fn merged_sources(&self) -> impl Iterator<Item = (u64, &Source, &Listed)> {
+        numbered(&self.merged_sources)
+    }
+
     /// The files from which texts are read, as inputs of the fingerprint.
     pub(crate) fn files(&self) -> Vec<InputFile> {
         self.listed().map(Listed::inputs).unwrap_or_default()
@@ -188,19 +202,24 @@ fn as_input(stored: &Stored) -> InputFile {
     InputFile::new(path, bytes, None, Some(stored.manifest().fingerprint.clone()))
 }
 
-/// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the files with the texts if the run reads
-/// texts again.
+/// Opens an output to reuse its sketches, and checks that `job` can use them. Also returns the jobs and the files with the texts if the run
+/// reads texts again.
 ///
 /// Fails with `Kind::Input` if the output cannot be read, keeps no signatures, or has changed since the job file was read. Also fails with
 /// `Kind::Input` if texts are needed and the output's source has changed. Fails with `Kind::Job` if the job needs all shingles and the
 /// output keeps none, or if a dictionary numbers the shingles.
-async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<(Stored, Option<Listed>)> {
+async fn open_reused(
+    session: &SessionContext,
+    job: &Job,
+    reuse: &Reuse,
+) -> Result<(Stored, Vec<(Job, Listed)>)> {
     let Reuse { output: url, keeps_shingles } = reuse;
     let stored = Stored::open(session, url).await?;
     let made = stored.job();
     let same_kept = *keeps_shingles == made.output.keep.shingles();
-    // The job may use another carried column as the group, so the groups are not compared.
-    let source = Source { group: made.source.group.clone(), ..job.source.clone() };
+    // The job may use another carried column as the group, and leave documents out, so these are not compared.
+    let Source { group, forgotten, .. } = made.source.clone();
+    let source = Source { group, forgotten, ..job.source.clone() };
     let settings = |job: &Job| (job.shingle.clone(), job.max_frequency, job.minhash.clone());
     if !same_kept || settings(made) != settings(job) || made.source != source {
         return Err(Error::input(format!(
@@ -228,11 +247,13 @@ async fn open_reused(session: &SessionContext, job: &Job, reuse: &Reuse) -> Resu
         )));
     }
     let advice = if keep.shingles() { "" } else { KEEP_SHINGLES };
-    let listed = match reason_to_read(url, keep.shingles(), job) {
-        Some(reason) => Some(stored.source(&reason, advice).await?.1),
-        None => None,
+    let sources = match reason_to_read(url, keep.shingles(), job) {
+        // The stages that search passages read one source.
+        Some(reason) if job.passages.is_some() => vec![stored.source(&reason, advice).await?],
+        Some(reason) => stored.sources(&reason, advice).await?,
+        None => Vec::new(),
     };
-    Ok((stored, listed))
+    Ok((stored, sources))
 }
 
 /// The end of the advice to make a reused output again whose source has changed.
@@ -289,9 +310,13 @@ async fn open_merged(session: &SessionContext, urls: &[String], job: &Job) -> Re
 fn stored_documents(chain: &Chain, job: &Job) -> Result<DataFrame> {
     let types = chain.types();
     let keeps_shingles = chain.outputs.last().is_some_and(|stored| stored.job().output.keep.shingles());
-    let documents = chain.live(|at, _| Ok(reused_columns(&types, keeps_shingles, chain.origin(at))))?;
-    let rejects = union(chain.outputs.iter().enumerate().map(|(at, stored)| {
+    let mut documents = chain.live(|at, _| Ok(reused_columns(&types, keeps_shingles, chain.origin(at))))?;
+    let mut rejects = union(chain.outputs.iter().enumerate().map(|(at, stored)| {
         Ok(stored.table(Table::Rejects)?.with_column("origin_number", chain.origin(at))?)
     }))?;
+    if let Some(forgotten) = &job.source.forgotten {
+        let left_out = forgotten.ids.contain(&utf8("id").unalias(), &utf8("source").unalias());
+        (documents, rejects) = (documents.filter(!left_out.clone())?, rejects.filter(!left_out)?);
+    }
     reused(documents, rejects, &job.lsh)
 }

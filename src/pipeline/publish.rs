@@ -139,6 +139,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         ),
         replaced_in_sources: has_several_sources
             .then(|| cx.input.earlier().map(Manifest::replaced_in_sources).sum()),
+        forgotten_documents: Some(forgotten_documents(cx)).filter(|count| *count > 0),
         superseded_reference_documents: totals.optional(Total::Superseded, 0),
         ..Counts::default()
     };
@@ -170,6 +171,12 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         }
     }
     Ok((counts, warnings))
+}
+
+/// The number of documents that this run and the runs of earlier outputs left out of their sources.
+fn forgotten_documents(cx: &StageContext<'_>) -> u64 {
+    let earlier = cx.input.earlier().filter_map(|earlier| earlier.counts.forgotten_documents);
+    cx.job.source.forgotten.iter().map(|forgotten| forgotten.documents).chain(earlier).sum()
 }
 
 /// Updates the Delta logs of an output, so that they name the files in its manifest.

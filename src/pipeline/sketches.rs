@@ -15,7 +15,7 @@ use super::runner::Planned;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
 use crate::frames::prefix::Join;
-use crate::frames::{self, columns, no_number, prefix};
+use crate::frames::{self, columns, no_number, number, prefix};
 use crate::job::Shingle;
 use crate::schema::Table;
 use crate::source::{self, DocumentPlaces};
@@ -37,7 +37,8 @@ pub(super) const SKETCH: [&str; 4] = ["doc", "shingle_count", "shingles", "signa
 /// The number of bytes in a row (document, file, position). The names of files repeat, so they take few bytes.
 const BYTES_OF_POSITION: u64 = 32;
 
-/// Stands for the source of new documents while texts are read. Tables store null instead.
+/// Stands for the source of new documents while texts are read. Tables store null instead. The sources of a reused merged output count
+/// down from here.
 const OWN: u64 = u64::MAX;
 
 /// Reads the texts at `places` (source, position, origin, ..). `select` selects columns of [`frames::documents`], the same for each
@@ -48,11 +49,14 @@ pub(super) async fn read_texts(
     cut: Option<&Shingle>,
     select: impl Fn(DataFrame) -> Result<DataFrame>,
 ) -> Result<DataFrame> {
-    let Some(listed) = cx.input.listed() else {
-        return Err(Error::bug("texts are read again, and no file was listed"));
-    };
     let mut sources = cx.reference.map(ReferenceDocuments::sources).unwrap_or_default();
-    sources.push((OWN, &cx.job.source, listed));
+    sources.extend(cx.input.merged_sources().map(|(origin, source, listed)| (OWN - origin, source, listed)));
+    if let Some(listed) = cx.input.listed() {
+        sources.push((OWN, &cx.job.source, listed));
+    }
+    if sources.is_empty() {
+        return Err(Error::bug("texts are read again, and no file was listed"));
+    }
     // Even a frame without rows needs the columns of the texts.
     let places =
         DocumentPlaces::from_frame(places, coalesce(vec![col("origin"), lit(OWN)])).await?.or_none_in(OWN);
@@ -60,7 +64,8 @@ pub(super) async fn read_texts(
     let texts = read.map(|(origin, read)| {
         let documents = frames::documents::documents(read)?;
         match cx.reference {
-            Some(ReferenceDocuments::Source(_)) if origin != OWN => {
+            // A second source has the number 0.
+            Some(ReferenceDocuments::Source(_)) if origin == 0 => {
                 select(frames::reference::with_second_source_keys(documents)?)
             }
             _ => select(documents),
@@ -79,7 +84,11 @@ pub(super) async fn find_texts(
 ) -> Result<DataFrame> {
     if !cx.is_taken(table) {
         let place = |origin: Expr| [columns(["source", "position", "doc"]), vec![origin]].concat();
-        let mut documents = cx.table(Table::Documents)?.select(place(no_number().alias("origin")))?;
+        let own = match cx.input.merged_sources().next() {
+            Some(_) => lit(OWN) - number(col("origin_number")),
+            None => no_number(),
+        };
+        let mut documents = cx.table(Table::Documents)?.select(place(own.alias("origin")))?;
         if let Some(known) = known {
             documents = documents.union(known.select(place(col("origin")))?)?;
         }

@@ -26,6 +26,8 @@ use crate::source::{AddedValue, RowFormat};
 pub(crate) const REMOVE: &str = "remove";
 /// The action for a document that the job rejected.
 pub(crate) const REJECT: &str = "reject";
+/// The action for a row that `forget` left out of the output.
+pub(crate) const FORGET: &str = "forget";
 
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
@@ -60,6 +62,8 @@ pub(super) enum RowAction {
     Remove,
     /// Treat the document as rejected by the job.
     Reject,
+    /// Skip the row, and do not count it.
+    Forget,
 }
 
 #[derive(Debug, Default)]
@@ -221,6 +225,7 @@ impl DocumentRows {
         let action = match self.texts.get("action").map(String::as_str) {
             None => RowAction::Keep,
             Some(REMOVE) => RowAction::Remove,
+            Some(FORGET) => RowAction::Forget,
             Some(_) => RowAction::Reject,
         };
         let mut added = Vec::new();

@@ -15,7 +15,7 @@ pub(crate) mod work;
 
 pub use self::decisions::Annotation;
 pub(crate) use self::decisions::{
-    DECISION_ORDER, REJECT, REMOVE, annotated, column_exists, decision_schema, names, with_names,
+    DECISION_ORDER, FORGET, REJECT, REMOVE, annotated, column_exists, decision_schema, names, with_names,
 };
 pub(crate) use self::exec::{FileToWrite, PartToWrite, Rewrite, rows_of_file};
 pub(crate) use self::rows::pieces;

@@ -55,7 +55,9 @@ impl Rejects {
         match (action, self) {
             (RowAction::Keep, _) | (RowAction::Reject, Self::Keep) => RowDestination::Kept,
             (RowAction::Reject, Self::Separate) => RowDestination::Rejected,
-            (RowAction::Remove, _) | (RowAction::Reject, Self::Drop) => RowDestination::Nowhere,
+            (RowAction::Remove | RowAction::Forget, _) | (RowAction::Reject, Self::Drop) => {
+                RowDestination::Nowhere
+            }
         }
     }
 
@@ -93,8 +95,9 @@ pub struct DocumentCounts {
 
 impl DocumentCounts {
     pub(super) fn count(&mut self, action: RowAction) {
-        self.read += 1;
+        self.read += u64::from(action != RowAction::Forget);
         match action {
+            RowAction::Forget => {}
             RowAction::Keep => self.kept += 1,
             RowAction::Remove => self.removed += 1,
             RowAction::Reject => self.rejected += 1,

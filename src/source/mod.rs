@@ -27,7 +27,7 @@ use self::reading::parse_files::ParsedTable;
 use self::rows::columns::{self, NamedExpressions, NeededColumns};
 use self::rows::{filter, selection};
 use crate::error::{Error, Result};
-use crate::job;
+use crate::job::{self, Forgotten};
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub(crate) use self::file::{SourceFile, without_rows};
@@ -288,7 +288,7 @@ async fn open_rows(
     if !format.is_one_document() {
         to_read = without_empty_files(to_read);
     }
-    let (rows, mut values, types, warning) = match format.reading {
+    let (mut rows, mut values, types, warning) = match format.reading {
         Reading::ParquetScan => {
             let opened = parquet::table(ctx, source, &columns, &to_read, wanted).await?;
             let mut rows = ctx.read_table(Arc::new(opened.table))?;
@@ -313,6 +313,9 @@ async fn open_rows(
             (ctx.read_table(Arc::new(table))?, plan.values, types, plan.warning)
         }
     };
+    if let Some(left_out) = source.forgotten.as_ref().and_then(Forgotten::rows) {
+        rows = rows.filter(!left_out)?;
+    }
     values.extend(columns.path_values());
     Ok(SourceRows { rows, values, types, warning, files_left_out })
 }

@@ -690,6 +690,7 @@ impl Folder {
             group: None,
             condition: None,
             limit: None,
+            forgotten: None,
             duplicate_ids: DuplicateIds::Error,
             on_error: OnError::Error,
             max_text: 1 << 27,

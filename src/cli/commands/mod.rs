@@ -12,6 +12,7 @@ mod evaluate;
 #[cfg(feature = "cluster")]
 mod executor;
 mod find;
+mod forget;
 mod generate;
 mod health;
 mod init;
@@ -67,6 +68,7 @@ commands! {
     Neighbors: neighbors::NeighborsCommand(),
     Show: show::Show(),
     Merge: merge::Merge(screen),
+    Forget: forget::Forget(screen),
     Apply: apply::Apply(screen),
     Evaluate: evaluate::Evaluate(),
     Cluster: cluster::ClusterCommand(),
@@ -104,6 +106,7 @@ impl Command {
             Command::Find(_) => Some("find"),
             Command::Dedup(_) => Some("dedup"),
             Command::Merge(_) => Some("merge"),
+            Command::Forget(_) => Some("forget"),
             Command::Apply(_) => Some("apply"),
             _ => None,
         }

@@ -27,7 +27,11 @@ pub(crate) use self::pattern::{Reach, same_store, without_pattern};
 /// [`Kind::Input`](crate::error::Kind::Input) if a path is missing, a folder is empty, a pattern matches nothing or the object store
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    Ok(find(ctx, source, true).await?.name_apart())
+    let mut listed = find(ctx, source, true).await?;
+    if let Some(forgotten) = source.forgotten.as_ref().filter(|forgotten| !forgotten.files.is_empty()) {
+        listed.retain(&source.urls.join(", "), &forgotten.files.iter().map(String::as_str).collect());
+    }
+    Ok(listed.name_apart())
 }
 
 /// Lists files in the same way as [`list`], without warnings about skipped files. A job lists the files again with warnings.
