@@ -7,7 +7,7 @@ use bytes::Bytes;
 use uuid::Builder;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::log::{Log, log_folder};
+use super::log_reader::{Log, log_folder};
 use crate::delta::{
     Add, CommitInfo, FOLDER, MetaData, Protocol, Remove, TableCommit, actions, commit_name, schema_string,
 };

@@ -25,7 +25,9 @@
 //! that this program does not update refers to them (`held`).
 
 mod commit;
-mod log;
+mod log_reader;
+mod log_writer;
 
 pub(crate) use self::commit::put_whole;
-pub(crate) use self::log::{LogFiles, check, held, is_current, is_in_log, is_part_of_log, publish};
+pub(crate) use self::log_reader::{LogFiles, held, is_in_log, is_part_of_log};
+pub(crate) use self::log_writer::{check, is_current, publish};
