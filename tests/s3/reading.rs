@@ -160,7 +160,7 @@ const READ: &str =
 fn the_second_day_on_disk_reads_as_much_whoever_wrote_the_first() {
     let document = |at: usize, more: &str| {
         let words: Vec<String> = (0..12).map(|word| format!("w{}", at * 12 + word)).collect();
-        (format!("{at:05}"), format!("{}{more}", words.join(" ")))
+        (format!("{at:05}{more}"), format!("{}{more}", words.join(" ")))
     };
     let first: Vec<Document> = (0..20_000).map(|at| document(at, "")).collect();
     let second: Vec<Document> = (7_000..7_005).map(|at| document(at, " more")).collect();
