@@ -8,7 +8,7 @@ use super::input::RunInput;
 use super::parts;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
-use super::reference::documents::ReferenceOutputs;
+use super::reference::outputs::ReferenceOutputs;
 use super::runner::{Planned, Runner, StageWork};
 use super::tables::{AnyTable, StageTables, WorkTable};
 use crate::engine::Engine;

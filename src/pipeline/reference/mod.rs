@@ -2,8 +2,9 @@
 
 pub(super) mod ancestors;
 pub(super) mod chain;
-pub(super) mod documents;
+mod documents;
 pub(crate) mod first_day;
+pub(super) mod outputs;
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -19,7 +20,7 @@ use crate::output::manifest::{ReferenceOutput, Run as Manifest};
 use crate::schema::{SourceTypes, carried};
 use crate::source::{self, InputComparison, Listed, ReadRequest};
 use chain::union;
-use documents::ReferenceOutputs;
+use outputs::ReferenceOutputs;
 
 pub(crate) enum ReferenceDocuments {
     Outputs(ReferenceOutputs),

@@ -15,7 +15,7 @@ use crate::job::{DuplicateIds, Reference};
 use crate::kernel::bucket_tags::tag_set;
 use crate::output::write::TableRows;
 use crate::pipeline::reference::chain::MOST_TAGS;
-use crate::pipeline::reference::documents::ReferenceOutputs;
+use crate::pipeline::reference::outputs::ReferenceOutputs;
 use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
 use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
 use crate::pipeline::tables::signature_type;
