@@ -359,7 +359,7 @@ struct SeenTwice {
 const SLOTS: usize = 32;
 
 impl SeenTwice {
-    /// Returns a filter with four or more slots per key, or fewer if there is little memory. Returns `None` if the memory is not enough
+    /// Returns a filter with eight or more slots per key, or fewer if there is little memory. Returns `None` if the memory is not enough
     /// for one slot per key.
     fn for_keys(keys: u64, context: &TaskContext) -> Option<Self> {
         let held = MemoryConsumer::new("RepeatedKeys").register(context.memory_pool());
@@ -368,7 +368,7 @@ impl SeenTwice {
             MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
         };
         let keys = usize::try_from(keys).ok()?.max(SLOTS);
-        let mut slots = keys.checked_mul(4)?.checked_next_power_of_two()?;
+        let mut slots = keys.checked_mul(8)?.checked_next_power_of_two()?;
         while slots / 4 > most || held.try_grow(slots / 4).is_err() {
             slots /= 2;
             if slots < keys {

@@ -61,13 +61,18 @@ impl<'a> Rules<'a> {
         })
     }
 
+    /// The maximum size of a group that is not written as a star.
+    pub(crate) fn most_expanded(&self) -> u64 {
+        match (self.compare, self.output.expand) {
+            (Compare::Across, _) => u64::MAX,
+            (_, Expand::All) => self.output.most_expanded().unwrap_or(u64::MAX),
+            (_, Expand::Star) => 1,
+        }
+    }
+
     /// Whether a group of this size is written as a star: each of its pairs contains its smallest id.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
-        match (self.compare, self.output.expand) {
-            (Compare::Across, _) => lit(false),
-            (_, Expand::All) => size.gt(lit(self.output.most_expanded().unwrap_or(u64::MAX))),
-            (_, Expand::Star) => size.gt(lit(1_u64)),
-        }
+        size.gt(lit(self.most_expanded()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Expands scores between groups of copies to pairs of all documents in the groups, and finds the longest common passage of each pair.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, get_field};
 use datafusion::functions::string::expr_fn::octet_length;
@@ -9,9 +10,11 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::copies::{Paired, Rules};
 use super::reference::second_source_key;
-use super::{all_columns, columns, float, number, renamed, suffixed};
+use super::{all_columns, columns, float, number, renamed, suffixed, utf8};
 use crate::error::Result;
 use crate::job::{Compare, NewPairs};
+use crate::operator::copy_pairs::CopyPairs;
+use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, passages as common_passages};
 
 /// (rep, doc, size, reference) -> one row (pairs: UInt64), the number of written pairs of copies, or null if there are no groups.
@@ -25,24 +28,16 @@ pub(crate) fn count_of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<Dat
     Ok(groups.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
+/// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`. See also [`pairs_of_copies`].
 ///
-/// A score between two groups of copies becomes a pair for each document in one group and each in the other. If copies are pairs, every
-/// two documents in a group become a pair with a similarity of 1.
+/// A score between two groups of copies becomes a pair for each document in one group and each in the other.
 ///
 /// If a group is written as a star, only its smallest id has pairs with other groups. Each other document is paired only with the smallest
 /// id. The number of pairs in a group is then linear in the number of documents, and the clusters are the same.
 ///
 /// If every pair consists of a new and a reference document, copies are not pairs. Every new document in a star, except for the smallest
 /// id, is then paired with the smallest id in each group of reference documents.
-///
-/// `bands` is the number of bands that two identical signatures share.
-pub(crate) fn pairs(
-    members: DataFrame,
-    scores: DataFrame,
-    rules: Rules<'_>,
-    bands: usize,
-) -> Result<DataFrame> {
+pub(crate) fn pairs(members: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let rule = rules.new_pairs;
     let visible = || columns(["rep", "id", "reference"]);
     if rules.compare == Compare::Across {
@@ -52,37 +47,43 @@ pub(crate) fn pairs(
     let star = rules.is_star(col("size"));
     let full = members.clone().filter(star.clone().is_not_true())?;
     let starred = members.clone().filter(star)?;
-    let centers = starred.clone().aggregate(
-        columns(["rep", "reference"]),
-        vec![min(col("id")).alias("id"), min(col("shingle_count")).alias("shingle_count")],
-    )?;
-    let shown = full.clone().select(visible())?.union(centers.clone().select(visible())?)?;
+    let smallest = |members: DataFrame| -> Result<DataFrame> {
+        let groups = columns(["rep", "reference"]);
+        Ok(members.aggregate(groups, vec![min(col("id")).alias("id")])?.select(visible())?)
+    };
+    let centers = smallest(starred.clone())?;
+    let shown = full.select(visible())?.union(centers.clone())?;
     let of_scores = between(shown.clone(), shown, scores.clone(), rule)?;
-    if rules.paired() == Paired::None {
-        let centers = centers.select(renamed([("rep", "of"), ("id", "center")]))?;
-        let on = [col("of").eq(col("rep")), col("center").lt(col("id"))];
-        let others =
-            centers.join_on(starred.filter(!col("reference"))?, JoinType::Inner, on)?.select(visible())?;
-        let reference = members
-            .filter(col("reference"))?
-            .aggregate(columns(["rep", "reference"]), vec![min(col("id")).alias("id")])?
-            .select(visible())?;
-        let of_others = between(others.clone(), reference.clone(), scores.clone(), rule)?;
-        return Ok(of_scores.union(of_others)?.union(between(reference, others, scores, rule)?)?);
+    if rules.paired() != Paired::None {
+        return Ok(of_scores);
     }
-    let full = rules.paired_groups(full.filter(col("size").gt(lit(1_u64)))?)?;
-    let within = within(full.clone(), full)?.union(within(rules.paired_groups(centers)?, starred)?)?;
-    Ok(of_scores.union(identical(within, bands)?)?)
+    let centers = centers.select(renamed([("rep", "of"), ("id", "center")]))?;
+    let on = [col("of").eq(col("rep")), col("center").lt(col("id"))];
+    let others =
+        centers.join_on(starred.filter(!col("reference"))?, JoinType::Inner, on)?.select(visible())?;
+    let reference = smallest(members.filter(col("reference"))?)?;
+    let of_others = between(others.clone(), reference.clone(), scores.clone(), rule)?;
+    Ok(of_scores.union(of_others)?.union(between(reference, others, scores, rule)?)?)
 }
 
-/// (rep, id, ..), (rep, id, shingle_count, ..) -> (id_a, id_b, shingle_count, reference_b). Pairs each document in `left` with the
-/// documents in `right` that are in the same group and have a larger id.
-fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
-    let left = left.select(renamed([("rep", "left_rep"), ("id", "id_a")]))?;
-    let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
-    let on = [col("left_rep").eq(col("rep")), col("id_a").lt(col("id_b"))];
-    let rows = left.join_on(right, JoinType::Inner, on)?;
-    Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
+/// (id, shingle_count, rep, size, reference) -> the columns of `schemas/pairs.toml`, with ids as dictionaries. If copies are pairs, every two
+/// documents in a group become a pair with a similarity of 1, except in a star: see [`pairs`]. `bands` is the number of bands that two
+/// identical signatures share.
+pub(crate) fn pairs_of_copies(members: DataFrame, rules: Rules<'_>, bands: usize) -> Result<DataFrame> {
+    let groups = rules.paired_groups(members.filter(col("size").gt(lit(1_u64)))?)?;
+    let id = match groups.schema().field_with_unqualified_name("id")?.data_type() {
+        DataType::Int64 => col("id"),
+        _ => utf8("id"),
+    };
+    let groups = groups.select(vec![col("rep"), id, col("size"), col("shingle_count")])?;
+    let pairs = apply(Operator::CopyPairs(CopyPairs { full: rules.most_expanded() }), vec![groups])?;
+    let bands = u16::try_from(bands).unwrap_or(u16::MAX);
+    let mut all = columns(["id_a", "id_b"]);
+    let ratios = ["jaccard", "estimate", "containment_a", "containment_b"];
+    all.extend(ratios.map(|name| lit(1.0_f64).alias(name)));
+    all.extend(["shared", "shingles_a", "shingles_b"].map(|name| col("shingle_count").alias(name)));
+    all.extend([lit(bands).alias("shared_bands"), lit(false).alias("reference_b")]);
+    Ok(pairs.select(all)?)
 }
 
 /// Expands each score (a, b, ..) to pairs of the documents (rep, id, reference) in the groups of a (`of_a`) and b (`of_b`).
@@ -129,17 +130,6 @@ fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<New
     ];
     let counts = columns(["shared", "shingles_a", "shingles_b", "shared_bands", "reference_b"]);
     Ok(joined.select([columns(["id_a", "id_b"]), ratios, counts].concat())?)
-}
-
-/// Pairs of documents with the same shingle set.
-fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
-    let bands = u16::try_from(bands).unwrap_or(u16::MAX);
-    let mut all = columns(["id_a", "id_b"]);
-    let ratios = ["jaccard", "estimate", "containment_a", "containment_b"];
-    all.extend(ratios.map(|name| lit(1.0_f64).alias(name)));
-    all.extend(["shared", "shingles_a", "shingles_b"].map(|name| col("shingle_count").alias(name)));
-    all.extend([lit(bands).alias("shared_bands"), col("reference_b")]);
-    Ok(within.select(all)?)
 }
 
 /// Adds `shown: UInt64` and `one_by_one: UInt64` to groups (rep, size, reference), for a score with another group. `shown` documents are

@@ -4,6 +4,7 @@
 pub mod bucket_groups;
 pub(crate) mod bucket_pairs;
 pub(crate) mod clusters;
+pub(crate) mod copy_pairs;
 pub mod dense_pairs;
 pub(crate) mod filters;
 #[cfg(test)]

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::{PairRule, pair_schema};
 use super::clusters::{CountLosses, Represent, losses_schema, represented_schema};
+use super::copy_pairs::{CopyPairs, copy_pairs_schema};
 use super::dense_pairs::DensePass;
 use super::filters::{MayMatch, MayRepeat, WithoutFrequent, may_match_schema};
 use super::keyed_rows::{FirstOfEach, Lists, is_first_schema, lists_schema};
@@ -71,6 +72,8 @@ macro_rules! operators {
 operators! {
     /// Input: (bucket, doc, ..). See [`super::bucket_pairs`].
     BucketPairs(PairRule) => |_| pair_schema(),
+    /// Input: (rep, id, size, shingle_count).
+    CopyPairs(CopyPairs) => copy_pairs_schema,
     /// Input: (token, doc, size, position, state, reference). See [`super::dense_pairs`].
     Dense(DensePass) => |_| pair_schema(),
     /// Input: (tokens).

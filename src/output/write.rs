@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{cast, filter_record_batch, is_not_null, is_null};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
@@ -274,13 +274,19 @@ impl PartitionFile {
                 None => named(&batch, field.name())?,
             };
             // A signed column with the same width stores the bits of unsigned numbers.
-            columns.push(match reinterpret(column, field.data_type()) {
-                Some(same_bits) => same_bits,
-                None => cast(column, field.data_type())?,
+            columns.push(match (reinterpret(column, field.data_type()), column.data_type()) {
+                (Some(same_bits), _) => same_bits,
+                // The writer takes strings from a dictionary.
+                (None, DataType::Dictionary(_, value)) if **value == DataType::Utf8 => Arc::clone(column),
+                (None, _) => cast(column, field.data_type())?,
             });
         }
+        let types = self.target.schema.fields().iter().zip(&columns);
+        let fields: Vec<Field> = types
+            .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()))
+            .collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
     }
 
     /// Finishes the file. Returns `None` if the file has no rows and `even_empty` is false.

@@ -48,6 +48,9 @@ pub(crate) struct StageWork<'w> {
     pub(crate) rows: Planned<'w>,
 }
 
+/// The number of short rows in a batch: see [`Planned::short`].
+const SHORT_ROWS: usize = 8_192;
+
 /// The plan of a stage: a function from a number of partitions to frames, and the settings for their execution.
 pub(crate) struct Planned<'a> {
     pub(crate) frames: Box<dyn Fn(usize) -> Result<Vec<DataFrame>> + Send + Sync + 'a>,
@@ -63,6 +66,11 @@ impl Planned<'static> {
     /// Plans `frames`, which shuffle about `bytes` between partitions.
     pub(crate) fn new(bytes: u64, frames: Vec<DataFrame>) -> Self {
         Planned::made(bytes, move |_| Ok(frames.clone()))
+    }
+
+    /// Plans `frames` with short rows, of numbers and ids, in large batches, because a batch costs more than a row.
+    pub(crate) fn short(bytes: u64, frames: Vec<DataFrame>) -> Self {
+        Self { batch_rows: Some(SHORT_ROWS), ..Planned::new(bytes, frames) }
     }
 }
 

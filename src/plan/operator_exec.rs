@@ -105,18 +105,18 @@ impl<T: Send + Sync + 'static> Task<'_, SharedValue<T>> {
     }
 }
 
-/// Calls `next` with each batch in `rows`, and finally with `None`. Returns the batches that `next` returns.
-pub(crate) fn map_to_end(
+/// Calls `next` with each batch in `rows`, and finally with `None`. Returns the values that `next` returns.
+pub(crate) fn map_to_end<T: Send + 'static>(
     rows: SendableRecordBatchStream,
-    mut next: impl FnMut(Option<RecordBatch>) -> Result<Option<RecordBatch>> + Send + 'static,
-) -> Batches {
+    mut next: impl FnMut(Option<RecordBatch>) -> Result<Option<T>> + Send + 'static,
+) -> BoxStream<'static, Result<T>> {
     let input = rows.map_ok(Some).chain(stream::once(async { Ok(None) }));
     let batches = input.and_then(async |batch| {
         // A sort in memory never yields. So this task yields here, which lets other tasks run and makes it possible to stop the query.
         tokio::task::consume_budget().await;
         Ok(batch)
     });
-    batches.map(move |batch| next(batch?)).try_filter_map(async |batch| Ok(batch)).boxed()
+    batches.map(move |batch| next(batch?)).try_filter_map(async |value| Ok(value)).boxed()
 }
 
 /// Returns the only input of the operator `name`.

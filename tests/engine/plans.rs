@@ -28,6 +28,17 @@ struct Recording {
     plans: Mutex<BTreeMap<String, Planned>>,
 }
 
+impl Recording {
+    /// Adds a plan of a stage, which can have several.
+    fn record(&self, stage: &str, text: String, unbounded: Vec<String>) {
+        let mut plans = self.plans.lock().unwrap();
+        let planned = plans.entry(stage.to_owned()).or_default();
+        planned.text += &text;
+        planned.unbounded.extend(unbounded);
+    }
+}
+
+#[derive(Default)]
 struct Planned {
     text: String,
     /// The nodes that break a rule for all plans.
@@ -51,7 +62,7 @@ impl Hook for Recording {
         let mut unbounded = Vec::new();
         find_unbounded(&call.plan, call.stage, &mut unbounded);
         let text = (self.show)(Arc::clone(&call.plan), call.config);
-        self.plans.lock().unwrap().insert(call.stage.to_owned(), Planned { text, unbounded });
+        self.record(call.stage, text, unbounded);
         call.run_on(engine).await
     }
 }

@@ -37,12 +37,25 @@ pub(crate) fn scheduler(text: &str) -> ParsedArgument<String> {
     job::EngineSettings::on_cluster(text, 0).map(|_| text.to_owned())
 }
 
-/// Returns the engine settings of a command: the cluster of the scheduler at this URL, or else this machine.
-pub(crate) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::EngineSettings> {
-    match scheduler {
-        None => Ok(job::EngineSettings::local(memory)),
-        Some(url) => job::EngineSettings::on_cluster(url, memory)
-            .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
+/// The engine of a command that reads and writes outputs.
+#[derive(clap::Args)]
+pub(crate) struct EngineArguments {
+    /// Let the executors of a cluster do the work, such as df://host:50050; they must be able to reach everything that is read or written
+    #[arg(long, value_name = "URL", value_parser = scheduler)]
+    pub(crate) scheduler: Option<String>,
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = memory)]
+    pub(crate) memory: u64,
+}
+
+impl EngineArguments {
+    /// Returns the settings of the engine: the cluster of the scheduler, or else this machine.
+    pub(crate) fn settings(&self) -> Result<job::EngineSettings> {
+        match &self.scheduler {
+            None => Ok(job::EngineSettings::local(self.memory)),
+            Some(url) => job::EngineSettings::on_cluster(url, self.memory)
+                .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
+        }
     }
 }
 

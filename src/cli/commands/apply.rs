@@ -6,7 +6,7 @@ use crate::apply::{
     self, Annotation, ApplyForecast, ApplyManifest, ApplyOutcome, ApplySettings, DocumentCounts, GroupCounts,
     Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, SizeCounts,
 };
-use crate::cli::arguments;
+use crate::cli::arguments::EngineArguments;
 use crate::cli::process::JobRuntime;
 use crate::cli::process::files::{self, WriteFolder};
 use crate::cli::record::telemetry;
@@ -80,12 +80,8 @@ pub(crate) struct Apply {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Let the executors of a cluster write the files, such as df://host:50050; they must be able to reach the source, the output and --to
-    #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
-    scheduler: Option<String>,
-    /// Memory to use, such as 4GiB, or a share of the machine's
-    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
-    memory: u64,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 #[derive(Serialize)]
@@ -136,7 +132,7 @@ impl ApplyRecord {
 
 impl Apply {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let engine_settings = arguments::engine(self.scheduler.as_deref(), self.memory)?;
+        let engine_settings = self.engine.settings()?;
         let runtime = JobRuntime::start(&engine_settings)?;
         if self.min_words.is_some() && self.passages != Some(PassageAction::Drop) {
             return Err(Error::job(
@@ -155,7 +151,7 @@ impl Apply {
         let columns = settings.column_names();
         let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
         let record = runtime.run_resumable(async {
-            let engine: Box<dyn Engine> = match &self.scheduler {
+            let engine: Box<dyn Engine> = match &self.engine.scheduler {
                 None => Box::new(Local::new(lookup::session(&engine_settings)?)),
                 Some(_) => engine::open(&engine_settings, &control).await?,
             };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::cli::arguments;
+use crate::cli::arguments::EngineArguments;
 use crate::cli::process::on_session;
 use crate::cli::process::run_job::run_job;
 use crate::cli::screen::{Screen, print};
@@ -29,12 +29,8 @@ pub(crate) struct Forget {
     /// Empty folder or URL prefix of the new outputs and the receipt
     #[arg(long, value_name = "URL")]
     to: String,
-    /// Let the executors of a cluster do the work, such as df://host:50050; they must be able to reach the outputs, their sources and --to
-    #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
-    scheduler: Option<String>,
-    /// Memory to use, such as 4GiB, or a share of the machine's
-    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
-    memory: u64,
+    #[command(flatten)]
+    engine: EngineArguments,
     /// Print the receipt as JSON
     #[arg(long)]
     json: bool,
@@ -42,8 +38,8 @@ pub(crate) struct Forget {
 
 impl Forget {
     pub(crate) fn run(&self, screen: &Screen) -> Result<()> {
-        let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
-        let erasure = on_session(self.memory, async |session, _| {
+        let engine = self.engine.settings()?;
+        let erasure = on_session(self.engine.memory, async |session, _| {
             Erasure::plan(session, &self.outputs, &self.ids, &self.to).await
         })?;
         for output in &erasure.outputs {
@@ -51,7 +47,8 @@ impl Forget {
             run_job(&job, screen.progress(), OnExisting::Fail, Some(0))?;
         }
         screen.clear();
-        let receipt = on_session(self.memory, async |session, _| Receipt::write(session, &erasure).await)?;
+        let receipt =
+            on_session(self.engine.memory, async |session, _| Receipt::write(session, &erasure).await)?;
         print::json_or(self.json, &receipt, || self.as_text(&receipt))
     }
 

@@ -1,6 +1,6 @@
 //! `resemblance merge`: merges finished outputs into one.
 
-use crate::cli::arguments::{self, made_by};
+use crate::cli::arguments::{self, EngineArguments, made_by};
 use crate::cli::commands::run;
 use crate::cli::process::run_job::run_job;
 use crate::cli::process::{MANIFEST_MEMORY, on_session};
@@ -26,12 +26,8 @@ pub(crate) struct Merge {
     /// Replace an existing result in the new output when the merged result is complete
     #[arg(long)]
     overwrite: bool,
-    /// Let the executors of a cluster merge, such as df://host:50050; they must be able to reach the outputs and --to
-    #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
-    scheduler: Option<String>,
-    /// Memory to use, such as 4GiB, or a share of the machine's
-    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
-    memory: u64,
+    #[command(flatten)]
+    engine: EngineArguments,
     /// Print the counts as one JSON object
     #[arg(long)]
     json: bool,
@@ -52,7 +48,7 @@ impl Merge {
     /// Returns the job that merges the outputs, with the settings of the last output and the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
-        let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
+        let engine = self.engine.settings()?;
         let made = made_by(last)?;
         let outputs = on_session(MANIFEST_MEMORY, async |session, _| {
             first_day::without_missing(session, &self.outputs).await

@@ -57,7 +57,7 @@ pub(super) static RANKS: Stage = Stage::work(
         };
         let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
         let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
-        Ok(Planned::new(bytes, vec![frame]))
+        Ok(Planned::short(bytes, vec![frame]))
     }),
 );
 
@@ -111,7 +111,7 @@ pub(super) static REPRESENTED: Stage = Stage::work(
         let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
         let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
-        Ok(Planned::new(bytes, vec![frame]))
+        Ok(Planned::short(bytes, vec![frame]))
     }),
 );
 
@@ -174,7 +174,7 @@ pub(super) static CLUSTERS: Stage = Stage::public(
             frame = with_groups_of_clusters(frame, documents)?;
         }
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
-        Ok(Planned::new(bytes, vec![frame]))
+        Ok(Planned::short(bytes, vec![frame]))
     }),
 );
 

@@ -46,11 +46,11 @@ pub(super) static COMPONENTS: Stage = Stage::work(
         };
         let Some(found) = union_find(cx, connected.clone()).await? else {
             let (edges, bytes) = rounds(cx, connected).await?;
-            return Ok(Planned::new(bytes, vec![components(edges)?]));
+            return Ok(Planned::short(bytes, vec![components(edges)?]));
         };
         let schema = WorkTable::COMPONENTS.schema(cx.job, &cx.types);
         let rows = found.rows(cx.session(), schema)?;
-        Ok(Planned::new(0, vec![rows]))
+        Ok(Planned::short(0, vec![rows]))
     }),
 );
 

@@ -59,7 +59,7 @@ pub(super) static COPIES: Stage = Stage::work(
         let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
         let rows = with_same_keys(copies, find_same_keys(cx).await?)?;
         let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;
-        Ok(Planned::new(bytes, vec![rows]))
+        Ok(Planned::short(bytes, vec![rows]))
     }),
 )
 .with_tables(|_| vec![null(WorkTable::COPIES, "places"), not_null(WorkTable::SAME_KEYS, "places")])

@@ -48,7 +48,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
             frame = frame.distinct()?;
         }
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
-        Ok(Planned::new(bytes, vec![with_lossy(frame, cx.job)?]))
+        Ok(Planned::short(bytes, vec![with_lossy(frame, cx.job)?]))
     }),
 );
 

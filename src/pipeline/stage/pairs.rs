@@ -8,11 +8,11 @@ use super::interface::{
     boxed, needed, not_null, null,
 };
 use super::search::{by_method, drop_disagreeing, pair_limit};
-use crate::frames::copies::{Rules, in_pairs, members};
+use crate::frames::copies::{Paired, Rules, in_pairs, members};
 use crate::frames::groups::{group_pairs, with_groups_of_pairs};
-use crate::frames::pairs::{pairs, texts, with_passages};
+use crate::frames::pairs::{pairs, pairs_of_copies, texts, with_passages};
 use crate::frames::reference::new_and_reference;
-use crate::frames::{self, merged};
+use crate::frames::{self, in_columns, merged};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::groups::{self, NAMES, own};
 use crate::pipeline::numbers::one_number;
@@ -117,7 +117,7 @@ pub(super) static MEMBERS: Stage = Stage::work(
         let bytes = count * BYTES_OF_MEMBER
             + cx.bytes(WorkTable::COPIES)
             + 2 * cx.rows(WorkTable::SCORES) * BYTES_OF_KEY;
-        Ok(Planned::new(bytes, vec![members(documents, copies, scores)?]))
+        Ok(Planned::short(bytes, vec![members(documents, copies, scores)?]))
     }),
 );
 
@@ -143,9 +143,6 @@ pub(super) static PAIRS: Stage = Stage::public(
     |cx| Box::pin(plan_pairs(cx)),
 );
 
-/// The number of pairs in a batch. Pairs are short and many, and a batch costs more than a row.
-const BATCH_ROWS: usize = 8_192;
-
 /// A batch of pairs with texts has at most the bytes of a partition divided by this number. Several batches wait in memory at once,
 /// outside any memory pool, until their passages are computed.
 const BATCHES_OF_TEXTS: u64 = 4;
@@ -153,13 +150,23 @@ const BATCHES_OF_TEXTS: u64 = 4;
 async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let job = cx.job;
     let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
-    let mut frame = pairs(members.clone(), scores, Rules::new(job), job.lsh.bands)?;
+    let rules = Rules::new(job);
+    let has_copies = rules.paired() != Paired::None && cx.rows(WorkTable::COPIES) > 0;
+    let copies = has_copies.then(|| pairs_of_copies(members.clone(), rules, job.lsh.bands)).transpose()?;
+    let mut frame = pairs(members.clone(), scores, rules)?;
+    let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
+    if !job.has_groups() && !job.output.pair_passages {
+        return Ok(Planned::short(bytes, std::iter::once(frame).chain(copies).collect()));
+    }
+    if let Some(copies) = copies {
+        let copies = in_columns(copies, frame.schema().as_arrow())?;
+        frame = frame.union(copies)?;
+    }
     if job.has_groups() {
         frame = with_groups_of_pairs(frame, members)?;
     }
-    let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
     if !job.output.pair_passages {
-        return Ok(Planned { batch_rows: Some(BATCH_ROWS), ..Planned::new(bytes, vec![frame]) });
+        return Ok(Planned::short(bytes, vec![frame]));
     }
     let texts = cx.table(WorkTable::TEXTS)?;
     let all = one_number(texts.clone().aggregate(vec![], vec![sum(col("bytes"))])?).await?;
