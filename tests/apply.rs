@@ -2,6 +2,7 @@
 
 mod again;
 mod annotated;
+mod budget;
 mod bytes;
 mod columns;
 mod delta;

@@ -6,8 +6,8 @@ use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use serde::{Deserialize, Serialize};
 
-use super::decisions::{clustered, contained_only, removed_ids, represented, with_columns};
-use super::manifest::ApplySettings;
+use super::budget::BudgetRows;
+use super::decisions::{clustered, contained_only, removed, removed_ids, represented, with_columns};
 use crate::error::counts::{counted, either, plural};
 use crate::error::{Error, Result};
 use crate::frames::groups;
@@ -30,15 +30,39 @@ pub struct AlarmVerdict {
     pub alarms: Vec<String>,
 }
 
+/// The settings that decide which duplicates are removed.
+#[derive(Clone, Copy, Default)]
+pub struct Removal<'a> {
+    /// [`ApplySettings::contained`](super::ApplySettings::contained).
+    pub(super) contained: Option<f64>,
+    /// The documents that stay by a repeat budget.
+    pub(super) budget: Option<&'a BudgetRows>,
+}
+
+impl Removal<'_> {
+    /// Returns the ids (gone_id) of all removed duplicates.
+    fn ids(self, stored: &Stored) -> Result<DataFrame> {
+        self.without_staying(removed_ids(stored, self.contained)?, "gone_id")
+    }
+
+    /// Drops the rows about documents that stay by the budget. `id` is the name of the column with their ids.
+    pub(super) fn without_staying(self, rows: DataFrame, id: &str) -> Result<DataFrame> {
+        match self.budget {
+            None => Ok(rows),
+            Some(budget) => Ok(budget.added()?.join(rows, JoinType::RightAnti, &["stay_id"], &[id], None)?),
+        }
+    }
+}
+
 /// The bounds against which an output is checked.
-#[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+#[derive(Clone, Copy)]
+pub struct Bounds<'a> {
     /// The alarms.
     pub alarms: Alarms,
     /// Whether the command may fail if a bound is exceeded.
     pub may_fail: bool,
-    /// [`ApplySettings::contained`].
-    pub contained: Option<f64>,
+    /// The removals.
+    pub removal: Removal<'a>,
 }
 
 /// Checks the finished output of `job` against `bounds`. Logs a warning for each exceeded bound, or fails if the alarms request it and the
@@ -46,7 +70,7 @@ pub struct Bounds {
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm), with the groups and numbers, if a bound is exceeded. Also if a table cannot be read.
-pub async fn check(stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
+pub async fn check(stored: &Stored, job: &Job, bounds: Bounds<'_>) -> Result<()> {
     let verdicts = verdicts(stored, job, bounds).await?;
     raise(&verdicts, bounds.alarms.fail && bounds.may_fail, stored.layout().shown())
 }
@@ -71,7 +95,7 @@ pub fn raise(verdicts: &[AlarmVerdict], fail: bool, url: &str) -> Result<()> {
 }
 
 /// Checks the finished output of `job` against each bound that is set.
-pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<AlarmVerdict>> {
+pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds<'_>) -> Result<Vec<AlarmVerdict>> {
     let Alarms { removed_share, largest_cluster, per, .. } = bounds.alarms;
     let mut share = removed_share.map(|most| verdict("removed_share", most));
     let mut size = largest_cluster.map(|most| verdict("largest_cluster", most as f64));
@@ -80,7 +104,7 @@ pub async fn verdicts(stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<
         return Ok(read);
     }
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
-    for figures in figures(stored, group, bounds.contained).await? {
+    for figures in figures(stored, group, bounds.removal).await? {
         let GroupFigures { group, documents, removed, largest, cluster } = figures;
         let (largest, cluster) = (largest.unwrap_or_default(), cluster.unwrap_or_default());
         let of_group = match (per, group) {
@@ -153,14 +177,14 @@ struct GroupFigures {
 }
 
 /// Computes the figures of each group in the column `group`, sorted by name with null last, or of all documents together.
-async fn figures(stored: &Stored, group: Option<&str>, contained: Option<f64>) -> Result<Vec<GroupFigures>> {
+async fn figures(stored: &Stored, group: Option<&str>, removal: Removal<'_>) -> Result<Vec<GroupFigures>> {
     let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),
     ])?;
-    let gone = removed_ids(stored, contained)?;
+    let gone = removal.ids(stored)?;
     let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?;
     let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
     let largest = vec![col("size").sort(false, false), col("cluster_id").sort(true, false)];
@@ -190,11 +214,11 @@ pub struct GroupCounts {
 pub(crate) async fn group_counts(
     stored: &Stored,
     group: &str,
-    settings: &ApplySettings,
+    (annotate, removal): (bool, Removal<'_>),
 ) -> Result<Vec<GroupCounts>> {
-    let counts = figures(stored, Some(group), settings.contained).await?.into_iter();
+    let counts = figures(stored, Some(group), removal).await?.into_iter();
     let counts = counts.map(|GroupFigures { group, documents, removed, .. }| {
-        let removed = if settings.annotate { 0 } else { removed };
+        let removed = if annotate { 0 } else { removed };
         GroupCounts { group, documents, removed, kept: documents - removed }
     });
     Ok(counts.collect())
@@ -214,16 +238,13 @@ pub struct RemovalLosses {
     pub lost_shingles: Option<u64>,
 }
 
-/// Changes the rows of [`super::decisions::clustered`] so that spared documents represent themselves.
-pub(super) fn annotated(
-    clustered: DataFrame,
-    stored: &Stored,
-    settings: &ApplySettings,
-) -> Result<DataFrame> {
-    if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
+/// Changes the rows of [`super::decisions::clustered`] so that all documents that stay represent themselves.
+pub(super) fn annotated(clustered: DataFrame, stored: &Stored, removal: Removal<'_>) -> Result<DataFrame> {
+    let contained = removal.contained.or(stored.job().clusters.contained);
+    if contained.is_none() && removal.budget.is_none() {
         return Ok(clustered);
     }
-    let gone = removed_ids(stored, settings.contained)?;
+    let gone = removal.ids(stored)?;
     let columns = [
         ("representative", "gone_id IS NULL"),
         ("kept_id", "CASE WHEN gone_id IS NULL THEN member ELSE kept_id END"),
@@ -246,7 +267,8 @@ pub(super) async fn refuse_missing_pairs(stored: &Stored, contained: f64) -> Res
     )))
 }
 
-pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<RemovalLosses> {
+pub(super) async fn losses(stored: &Stored, removal: Removal<'_>) -> Result<RemovalLosses> {
+    let Removal { contained, budget } = removal;
     let counts = &stored.manifest().counts;
     let of_job = contained.is_none() || contained == stored.job().clusters.contained;
     let represented_by_others =
@@ -254,6 +276,12 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Re
     let others = represented_by_others.count().await? as u64;
     let gone = removed_ids(stored, contained)?.count().await? as u64;
     let lossy_removals = match contained {
+        // The containment of a document without a pair is unknown.
+        _ if budget.is_some() && stored.job().clusters.method.joins_unpaired() => None,
+        _ if budget.is_some() => {
+            let gone = removal.without_staying(removed(stored, None, contained, None)?, "id")?;
+            Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
+        }
         Some(contained) if !of_job => {
             let gone =
                 contained_only(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
@@ -261,6 +289,6 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Re
         }
         _ => counts.lossy_removals,
     };
-    let lost_shingles = if of_job { counts.lost_shingles } else { None };
+    let lost_shingles = if of_job && budget.is_none() { counts.lost_shingles } else { None };
     Ok(RemovalLosses { spared: others - gone, lossy_removals, lost_shingles })
 }

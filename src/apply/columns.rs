@@ -6,6 +6,7 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::budget::BudgetRows;
 use super::manifest::ApplySettings;
 use crate::error::{Error, Result};
 use crate::frames::groups;
@@ -16,9 +17,18 @@ use crate::schema::Table;
 use crate::source::{FilePiece, ParquetFile, Rewriting, RowFormat, SourceFile, format_of};
 
 /// Returns the values of an added size column (source, position, ..) as rows for the table of decisions.
-pub(super) fn size_rows(column: Annotation, stored: &Stored, removed: DataFrame) -> Result<DataFrame> {
+pub(super) fn size_rows(
+    column: Annotation,
+    stored: &Stored,
+    removed: DataFrame,
+    budget: Option<&BudgetRows>,
+) -> Result<DataFrame> {
     match column {
         Annotation::GroupSizes => group_sizes(stored, removed),
+        Annotation::Copies => {
+            let budget = budget.ok_or_else(|| Error::bug("copies are counted without a budget"))?;
+            budget.copies(kept(stored, removed)?)
+        }
         Annotation::ClusterSize | Annotation::Clusters | Annotation::Spans => sizes(stored, removed),
     }
 }

@@ -5,14 +5,15 @@ use std::cmp::Ordering;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::alarms::{self, GroupCounts, RemovalLosses};
+use super::alarms::{self, GroupCounts, Removal, RemovalLosses};
+use super::budget::{self, BudgetRows, RepeatCount};
 use super::decisions::{self, dropped, removed};
 use super::manifest::{ApplySettings, PassageAction};
 use super::{columns, delta, files, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, TableFormat};
 use crate::output::Stored;
-use crate::rewrite::{DocumentCounts, Rejects, rows_of_file};
+use crate::rewrite::{Annotation, DocumentCounts, Rejects, rows_of_file};
 use crate::source::{self, Listed, Rewriting, SourceFile, format_of};
 
 /// Rows are counted in this many files at the same time.
@@ -26,6 +27,8 @@ pub struct Opened {
     pub(super) settings: ApplySettings,
     /// See [`files::paths`].
     pub(super) files: Vec<Vec<(SourceFile, String)>>,
+    /// The decisions by [`ApplySettings::keep_up_to`].
+    pub(super) budget: Option<BudgetRows>,
 }
 
 impl Opened {
@@ -44,7 +47,8 @@ impl Opened {
         let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
         let of_job = stored.job().clusters.contained;
-        let settings = ApplySettings {
+        budget::refuse(&stored, &settings)?;
+        let mut settings = ApplySettings {
             contained: settings.contained.filter(|_| settings.contained != of_job),
             ..settings
         };
@@ -58,9 +62,12 @@ impl Opened {
             alarms::refuse_missing_pairs(&stored, contained).await?;
         }
         let files = files::paths(&sources)?;
-        let opened = Self { stored, sources, settings, files };
-        passages::refuse((&opened.stored, &opened.sources), &opened.settings).await?;
-        Ok(opened)
+        passages::refuse((&stored, &sources), &settings).await?;
+        let budget = budget::decide(&stored, &sources, &settings).await?;
+        if budget.is_some() && sources.iter().all(|(job, _)| takes_copies(&job.source)) {
+            settings.columns.insert(Annotation::Copies);
+        }
+        Ok(Self { stored, sources, settings, files, budget })
     }
 
     /// Returns warnings about the result, as sentences.
@@ -117,13 +124,25 @@ impl Opened {
 
     /// Checks the output against `alarms`, like [`alarms::check`]. An exceeded bound can be an error only if `may_fail` is true.
     pub async fn check_alarms(&self, alarms: Alarms, may_fail: bool) -> Result<()> {
-        let bounds = alarms::Bounds { alarms, may_fail, contained: self.settings.contained };
+        let bounds = alarms::Bounds { alarms, may_fail, removal: self.removal() };
         alarms::check(&self.stored, self.stored.job(), bounds).await
+    }
+
+    pub(super) fn removal(&self) -> Removal<'_> {
+        Removal { contained: self.settings.contained, budget: self.budget.as_ref() }
+    }
+
+    /// Counts the texts by their repeat counts before and after. Returns `None` without a repeat budget.
+    pub(super) async fn repeats(&self) -> Result<Option<Vec<RepeatCount>>> {
+        match &self.budget {
+            Some(budget) => budget.repeats(&self.stored, &self.sources).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Computes the losses caused by removals.
     pub async fn losses(&self) -> Result<RemovalLosses> {
-        alarms::losses(&self.stored, self.settings.contained).await
+        alarms::losses(&self.stored, self.removal()).await
     }
 
     /// Counts the documents in the sources before any removal.
@@ -185,7 +204,7 @@ impl Opened {
     pub async fn groups(&self) -> Result<Option<Vec<GroupCounts>>> {
         let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
-        alarms::group_counts(&self.stored, group, &self.settings).await.map(Some)
+        alarms::group_counts(&self.stored, group, (self.settings.annotate, self.removal())).await.map(Some)
     }
 }
 
@@ -200,6 +219,13 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
          the newest row of each document to one dataset, run a job over that, and apply its output",
         stored.layout().shown()
     )))
+}
+
+/// Whether `apply` can add columns to the files of a source.
+fn takes_copies(source: &job::Source) -> bool {
+    let format = format_of(source.format);
+    let is_utf8 = matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy);
+    format.takes_columns() && (is_utf8 || !matches!(format.rewriting, Rewriting::Rows(_)))
 }
 
 /// Refuses a source that cannot be rewritten with `settings`.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::budget::{RepeatBudget, RepeatCount};
 use crate::job::TableFormat;
 use crate::output::Stored;
 use crate::output::manifest::{File, Origin};
@@ -46,6 +47,8 @@ pub struct ApplyManifest {
     pub passage_counts: PassageCounts,
     /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
+    /// The repeat counts before and after. `None` without a repeat budget.
+    pub repeats: Option<Vec<RepeatCount>>,
     /// Warnings for the reader, as sentences.
     pub warnings: Vec<String>,
 }
@@ -138,16 +141,18 @@ pub struct ApplySettings {
     pub passages: PassageAction,
     /// The minimum number of words in a document after the cut, for `passages = drop`.
     pub min_words: u64,
+    /// The number of documents of each cluster that stay. `None` if only its representative stays.
+    pub keep_up_to: Option<RepeatBudget>,
 }
 
 impl ApplySettings {
     /// Returns a hash of the settings and runs that determine the files in the result, in 32 hexadecimal digits.
     pub(super) fn fingerprint(&self, stored: &Stored) -> String {
-        let Self { rejects, annotate, columns, tables, contained, passages, min_words } = self;
+        let Self { rejects, annotate, columns, tables, contained, passages, min_words, keep_up_to } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
         let min_words = (*passages == PassageAction::Drop).then_some(min_words);
         let text = format!(
-            "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} {columns:?}"
+            "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} {columns:?} {keep_up_to:?}"
         );
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
@@ -158,8 +163,13 @@ impl ApplySettings {
         clusters.into_iter().chain(self.columns.iter().copied()).chain(spans).collect()
     }
 
-    /// The names of the columns that [`Self::columns`] adds.
+    /// The columns with the number of documents that a document represents.
+    pub(super) fn size_columns(&self) -> impl Iterator<Item = Annotation> {
+        self.columns.iter().copied().filter(|column| *column != Annotation::Copies)
+    }
+
+    /// The names of [`Self::size_columns`].
     pub fn column_names(&self) -> Vec<&'static str> {
-        names(&self.columns.iter().copied().collect::<Vec<_>>())
+        names(&self.size_columns().collect::<Vec<_>>())
     }
 }

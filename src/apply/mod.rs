@@ -20,6 +20,7 @@
 //! If a function does not document its errors, it fails only if a table of the output is missing or cannot be read.
 
 pub mod alarms;
+mod budget;
 mod columns;
 pub(crate) mod decisions;
 mod delta;
@@ -35,6 +36,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
 pub use self::alarms::{GroupCounts, RemovalLosses};
+pub use self::budget::{RepeatBudget, RepeatCount, RepeatedTexts};
 use self::decisions::removed_schema;
 use self::files::SourceToWrite;
 pub use self::input::Opened;
@@ -207,6 +209,7 @@ async fn write(
         removed_spans: removed_spans.into_iter().map(in_result).collect(),
         passage_counts: passages,
         sizes,
+        repeats: opened.repeats().await?,
         warnings,
     };
     if let Some(kept) = &kept_schema {

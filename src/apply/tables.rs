@@ -11,6 +11,7 @@ use datafusion::logical_expr::Partitioning;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::alarms::annotated;
+use super::budget::RepeatCount;
 use super::columns::size_rows;
 use super::decisions::{all_removed, clustered, dropped, rejected, removed_ids, removed_schema};
 use super::input::Opened;
@@ -72,7 +73,8 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
         PassageAction::Leave | PassageAction::Mark | PassageAction::Cut => None,
     };
     let mut decided = Decided::default();
-    let mut removed = all_removed(stored, settings, dropped.clone())?;
+    let all = all_removed(stored, settings, dropped.clone())?;
+    let mut removed = opened.removal().without_staying(all, "id")?;
     if !settings.annotate {
         (decided.removed, removed) = write(REMOVED, (removed_schema(id), BY_DOCUMENT), removed).await?;
         check_kept(&removed).await?;
@@ -91,7 +93,7 @@ pub(super) async fn decide(opened: &Opened, records: &Layout, runner: &Runner<'_
 }
 
 /// The counts that an application would have.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ApplyForecast {
     /// The numbers of documents.
     pub counts: DocumentCounts,
@@ -99,6 +101,8 @@ pub struct ApplyForecast {
     pub passages: PassageCounts,
     /// The counts for added size columns. `None` if there are no such columns.
     pub sizes: Option<SizeCounts>,
+    /// The repeat counts before and after. `None` without a repeat budget.
+    pub repeats: Option<Vec<RepeatCount>>,
 }
 
 /// Counts the changes that an application would make. No file is written. Reads the tables of the output, and the texts of documents that
@@ -108,11 +112,12 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     let (stored, settings) = (&opened.stored, &opened.settings);
     let dropped = opened.dropped().await?;
     let removed = all_removed(stored, settings, dropped.clone())?;
+    let removed = opened.removal().without_staying(removed, "id")?;
     let mut counts = opened.documents().await?;
     if !settings.annotate {
         let gone = match &dropped {
-            None => removed_ids(stored, settings.contained)?,
-            Some(_) => removed.clone(),
+            None if opened.budget.is_none() => removed_ids(stored, settings.contained)?,
+            _ => removed.clone(),
         };
         counts.removed = gone.count().await? as u64;
         counts.kept -= counts.removed;
@@ -120,7 +125,7 @@ pub async fn forecast(opened: &Opened) -> Result<ApplyForecast> {
     let spans = removed_spans(stored, settings, removed.clone())?;
     let decisions = decisions(opened, removed, spans, None)?;
     let (passages, sizes) = totals(decisions, settings, dropped).await?;
-    Ok(ApplyForecast { counts, passages, sizes })
+    Ok(ApplyForecast { counts, passages, sizes, repeats: opened.repeats().await? })
 }
 
 /// Returns the decisions about all documents, in the columns of [`decision_schema`]. If the settings do not annotate documents, the
@@ -138,13 +143,13 @@ fn decisions(
     if settings.annotate {
         let clustered = clustered(stored, group, settings.contained.is_none())?;
         let columns = ["source", "position", "cluster_id", "representative", "kept_id"];
-        decisions.push(annotated(clustered, stored, settings)?.select_columns(&columns)?);
+        decisions.push(annotated(clustered, stored, opened.removal())?.select_columns(&columns)?);
     } else {
         let places = removed.clone().select_columns(BY_DOCUMENT)?;
         decisions.push(places.with_column("action", lit(REMOVE))?);
     }
     for column in &settings.columns {
-        decisions.push(size_rows(*column, stored, removed.clone())?);
+        decisions.push(size_rows(*column, stored, removed.clone(), opened.budget.as_ref())?);
     }
     if let Some(spans) = spans {
         let columns = ["source", "position", "byte_start", "byte_end", "words"];
@@ -211,7 +216,7 @@ async fn totals(
         bytes: total("bytes"),
         too_short,
     };
-    Ok((passages, (!settings.columns.is_empty()).then_some(sizes)))
+    Ok((passages, settings.size_columns().next().map(|_| sizes)))
 }
 
 /// Writes a table and returns its files. All rows about one source file are in the same file.

@@ -151,7 +151,7 @@ impl Stored {
 }
 
 /// The format of the files that `apply` writes. Raise it with every change that produces different files.
-pub(crate) const APPLY_FORMAT: u64 = 7;
+pub(crate) const APPLY_FORMAT: u64 = 8;
 
 /// The keys in a result's manifest that describe the applied output and its documents.
 #[derive(Debug, Deserialize)]

@@ -11,7 +11,7 @@ use super::view::{
     TableCost,
 };
 use crate::address::masked;
-use crate::apply::{self, GroupCounts, alarms, decisions};
+use crate::apply::{GroupCounts, alarms, decisions};
 use crate::error::Result;
 use crate::error::counts::{count, counted, either};
 use crate::evaluate;
@@ -38,7 +38,7 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
         removed: removed.by_reason.iter().map(|by| by.documents).sum(),
         lossy_removals: run.counts.lossy_removals,
     };
-    let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, contained: None };
+    let bounds = alarms::Bounds { alarms: job.alarms, may_fail: false, removal: Default::default() };
     let verdicts = alarms::verdicts(finished, job, bounds).await?;
     let has_bounds = job.alarms.has_bounds();
     let per_unit = per_unit(job.score.threshold);
@@ -159,7 +159,7 @@ async fn removed(session: &SessionContext, finished: &Finished) -> Result<Remove
     let share = removed_shingles as f64 / shingles.max(1) as f64;
     let (mut by_group, mut more_groups) = (None, 0);
     if let Some(group) = job.source.group.as_deref() {
-        let mut counts = alarms::group_counts(finished, group, &apply::ApplySettings::default()).await?;
+        let mut counts = alarms::group_counts(finished, group, (false, alarms::Removal::default())).await?;
         counts.sort_by_key(|group| std::cmp::Reverse(group.removed));
         more_groups = counts.len().saturating_sub(MAX_GROUPS) as u64;
         let counts = counts.into_iter().take(MAX_GROUPS);

@@ -32,8 +32,17 @@ pub(crate) const FORGET: &str = "forget";
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
 /// The columns of the table that are read as text.
-const TEXTS: [&str; 7] =
-    ["action", "cluster_id", "representative", "kept_id", "cluster_size", "group", "documents"];
+const TEXTS: [&str; 9] = [
+    "action",
+    "cluster_id",
+    "representative",
+    "kept_id",
+    "cluster_size",
+    "group",
+    "documents",
+    "copies",
+    "weight",
+];
 
 /// Returns the columns of the table. Several rows can describe one document, each with some of the values. The values are the action, a
 /// passage to cut or mark, added columns, and the number of documents in a group.
@@ -51,6 +60,8 @@ pub(crate) fn decision_schema(id: IdType) -> SchemaRef {
         Field::new("cluster_size", DataType::Int64, true),
         Field::new("group", DataType::Utf8, true),
         Field::new("documents", DataType::Int64, true),
+        Field::new("copies", DataType::Int64, true),
+        Field::new("weight", DataType::Float64, true),
     ]))
 }
 
@@ -231,7 +242,7 @@ impl DocumentRows {
         let mut added = Vec::new();
         for annotation in annotations {
             match annotation {
-                Annotation::Clusters | Annotation::ClusterSize => {
+                Annotation::Clusters | Annotation::ClusterSize | Annotation::Copies => {
                     added.extend(annotation.columns(id).into_iter().map(|column| self.value(column)));
                 }
                 Annotation::GroupSizes => added.push(self.group_sizes()),
@@ -291,13 +302,16 @@ pub enum Annotation {
     ClusterSize,
     /// The number of documents that a document represents in each group, itself included, as a JSON object; the job needs source.group
     GroupSizes,
+    /// The number of documents in its cluster, and its share of them.
+    #[value(skip)]
+    Copies,
     /// The repeated passages in it that do not stay.
     #[value(skip)]
     Spans,
 }
 
 impl Annotation {
-    const ALL: [Self; 4] = [Self::Clusters, Self::ClusterSize, Self::GroupSizes, Self::Spans];
+    const ALL: [Self; 5] = [Self::Clusters, Self::ClusterSize, Self::GroupSizes, Self::Copies, Self::Spans];
 
     /// Returns the names and types of the columns. `id` is the type of ids.
     pub(super) fn columns(self, id: IdType) -> Vec<(&'static str, DataType)> {
@@ -309,6 +323,7 @@ impl Annotation {
             ],
             Self::ClusterSize => vec![("cluster_size", DataType::Int64)],
             Self::GroupSizes => vec![("group_sizes", DataType::Utf8)],
+            Self::Copies => vec![("copies", DataType::Int64), ("weight", DataType::Float64)],
             Self::Spans => vec![("repeated_spans", DataType::Utf8)],
         }
     }
@@ -317,6 +332,7 @@ impl Annotation {
         match self {
             Self::Clusters => "--annotate",
             Self::ClusterSize | Self::GroupSizes => "--columns",
+            Self::Copies => "--keep-up-to",
             Self::Spans => "--passages mark",
         }
     }

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::apply::{
     self, Annotation, ApplyForecast, ApplyManifest, ApplyOutcome, ApplySettings, DocumentCounts, GroupCounts,
-    Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, SizeCounts,
+    Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, RepeatBudget, RepeatCount, RepeatedTexts,
+    SizeCounts,
 };
 use crate::cli::arguments::EngineArguments;
 use crate::cli::process::JobRuntime;
@@ -30,6 +31,7 @@ use crate::output::manifest::Counts as RunCounts;
   resemblance apply out/reviews/ --to marked/ --annotate
   resemblance apply out/reviews/ --to clean/ --columns cluster_size
   resemblance apply out/pages/ --to clean/ --passages cut
+  resemblance apply out/pages/ --to clean/ --keep-up-to 3
   resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/")]
 pub(crate) struct Apply {
     /// The finished output: the folder or URL that a job names as output.url
@@ -62,6 +64,13 @@ pub(crate) struct Apply {
     /// 0.98. Replaces clusters.contained in the job
     #[arg(long, value_name = "SHARE", value_parser = share)]
     contained: Option<f64>,
+    /// Keep the first K documents of each cluster in the order of clusters.keep, or with COLUMN=K the first K of each value of a column. Of
+    /// documents with equal texts, only the first counts. Adds the columns copies and weight to files with columns
+    #[arg(long, value_name = "K", value_parser = <RepeatBudget as std::str::FromStr>::from_str)]
+    keep_up_to: Option<RepeatBudget>,
+    /// With --keep-up-to, also keep documents whose texts are equal byte for byte
+    #[arg(long, requires = "keep_up_to")]
+    identical: bool,
     /// The maximum share of documents that may be removed; replaces alarms.removed_share in the job
     #[arg(long, value_name = "SHARE", value_parser = share)]
     removed_share: Option<f64>,
@@ -90,6 +99,7 @@ pub(crate) struct ApplyRecord {
     pub(crate) counts: DocumentCounts,
     passages: PassageCounts,
     sizes: Option<SizeCounts>,
+    repeats: Option<Vec<RepeatCount>>,
     groups: Option<Vec<GroupCounts>>,
     superseded_reference_documents: u64,
     losses: RemovalLosses,
@@ -147,6 +157,10 @@ impl Apply {
             contained: self.contained,
             passages: self.passages.unwrap_or_default(),
             min_words: self.min_words.unwrap_or(PassageAction::MIN_WORDS),
+            keep_up_to: self
+                .keep_up_to
+                .clone()
+                .map(|budget| RepeatBudget { identical: self.identical, ..budget }),
         };
         let columns = settings.column_names();
         let control = RunControl { stop: runtime.stop.clone(), progress: screen.progress() };
@@ -198,6 +212,10 @@ impl Apply {
             ));
         }
         text.push('\n');
+        if let Some(repeats) = &record.repeats {
+            text.push_str(&repeat_table(repeats));
+            text.push('\n');
+        }
         if let Some(groups) = groups {
             text.push_str(&group_table(groups));
             text.push('\n');
@@ -219,6 +237,17 @@ impl Apply {
             numbers.line(too_short, "", "removed, because too few words are left of them");
         }
     }
+}
+
+/// Formats the numbers of texts by how many documents each has.
+fn repeat_table(repeats: &[RepeatCount]) -> String {
+    let row = |RepeatCount { from, to, before, after }: &RepeatCount| {
+        let count = if from == to { from.to_string() } else { format!("{from} to {to}") };
+        let side = |RepeatedTexts { texts, bytes }: &RepeatedTexts| [*texts, *bytes].map(print::count);
+        [vec![count], side(before).to_vec(), side(after).to_vec()].concat()
+    };
+    let header = ["documents of a text", "texts before", "bytes before", "texts after", "bytes after"];
+    print::table(&header, repeats.iter().map(row))
 }
 
 fn group_table(groups: &[GroupCounts]) -> String {
@@ -257,15 +286,16 @@ pub(crate) async fn finish(
             let outcome = apply::apply(engine, opened, to, control).await;
             let outcome = outcome.map_err(|e| files::explain_full_disk(e, &folders, Some(needed)))?;
             telemetry::applied(to, &outcome);
-            let ApplyManifest { counts, passage_counts: passages, sizes, .. } = outcome.manifest;
-            (ApplyForecast { counts, passages, sizes }, None, Some((outcome, to)))
+            let ApplyManifest { counts, passage_counts: passages, sizes, ref repeats, .. } = outcome.manifest;
+            let repeats = repeats.clone();
+            (ApplyForecast { counts, passages, sizes, repeats }, None, Some((outcome, to)))
         }
         None => {
             opened.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
             (apply::forecast(&opened).await?, opened.groups().await?, None)
         }
     };
-    let ApplyForecast { counts, passages, sizes } = done;
+    let ApplyForecast { counts, passages, sizes, repeats } = done;
     let outcome = outcome.as_ref();
     let written =
         outcome.map_or("nothing was written\n".to_owned(), |(outcome, to)| written_line(outcome, to));
@@ -273,6 +303,7 @@ pub(crate) async fn finish(
         counts,
         passages,
         sizes,
+        repeats,
         groups,
         superseded_reference_documents,
         losses,

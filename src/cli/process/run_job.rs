@@ -71,7 +71,7 @@ async fn run_on(
     let pairs = finished.top_pairs(top).await?.collect().await?;
     // The runs that made the merged outputs raised their alarms.
     let alarms = if matches!(job.input, Input::Merge(_)) { Alarms::default() } else { job.alarms };
-    let bounds = Bounds { alarms, may_fail: true, contained: None };
+    let bounds = Bounds { alarms, may_fail: true, removal: alarms::Removal::default() };
     let verdicts = alarms::verdicts(&finished, job, bounds).await?;
     telemetry::ran(&outcome);
     Ok(Ran { outcome, pairs, verdicts })

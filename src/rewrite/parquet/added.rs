@@ -72,6 +72,7 @@ impl Added {
             let kind = match field.data_type() {
                 DataType::Boolean => "boolean",
                 DataType::Int64 => "long",
+                DataType::Float64 => "double",
                 _ => "string",
             };
             json!({"name": field.name(), "type": kind, "nullable": true, "metadata": {}})
