@@ -6,7 +6,7 @@ use datafusion::functions_aggregate::expr_fn::{count, first_value};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use serde::{Deserialize, Serialize};
 
-use super::decisions::{clustered, contained_only, removed_ids, represented, with_columns};
+use super::decisions::{clustered, contained_only, different, removed_ids, represented, with_columns};
 use super::manifest::ApplySettings;
 use crate::error::counts::{counted, either, plural};
 use crate::error::{Error, Result};
@@ -220,7 +220,7 @@ pub(super) fn annotated(
     stored: &Stored,
     settings: &ApplySettings,
 ) -> Result<DataFrame> {
-    if settings.contained.is_none() && stored.job().clusters.contained.is_none() {
+    if settings.contained.is_none() && !stored.job().clusters.spares() {
         return Ok(clustered);
     }
     let gone = removed_ids(stored, settings.contained)?;
@@ -256,7 +256,8 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Re
     let lossy_removals = match contained {
         Some(contained) if !of_job => {
             let gone =
-                contained_only(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
+                represented(stored, clustered(stored, None, false)?, different(stored)?)?;
+            let gone = contained_only(gone, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         _ => counts.lossy_removals,

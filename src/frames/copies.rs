@@ -10,13 +10,14 @@ use datafusion::functions_aggregate::expr_fn::{count, min};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::decisions::JUDGED;
 use super::{columns, has_column, needed, number, renamed};
 use crate::error::Result;
 use crate::job::{Compare, Expand, Job, NewPairs, Output};
 
 /// The columns of `frame` in which copies have equal values.
 pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
-    let key = ["set_hash_0", "set_hash_1", "group_key", "reference", "root"];
+    let key = ["set_hash_0", "set_hash_1", "group_key", "reference", "root", JUDGED];
     key.into_iter().filter(|name| has_column(frame, name)).collect()
 }
 

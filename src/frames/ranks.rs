@@ -7,6 +7,7 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::decisions::Decisions;
 use super::keep::{self, BEFORE};
 use super::merged::{representatives, with_representative};
 use super::{columns, float, renamed, suffixed};
@@ -54,8 +55,12 @@ pub(crate) fn ranks_with_reference(
     nodes: DataFrame,
     documents: DataFrame,
     order: &[Preference],
+    decisions: Option<Decisions>,
 ) -> Result<DataFrame> {
-    let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let mut rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    if let Some(decisions) = decisions {
+        rooted = decisions.apart_from_copies(rooted)?;
+    }
     let sets = representatives(rooted.clone())?;
     let columns = [rank_columns(col("root"), order), columns([BEFORE])].concat();
     let rooted = with_representative(rooted, sets)?.select(columns)?;
@@ -111,9 +116,14 @@ pub(crate) fn represented(
     scores: DataFrame,
     method: ClusterMethod,
     copies_are_pairs: Expr,
+    decisions: Option<Decisions>,
 ) -> Result<DataFrame> {
     let sets = ranks_of_sets(documents)?;
-    let found = representatives_of_edges(edges(&sets, scores)?, Division::Whole(method))?;
+    let edges = edges(&sets, scores)?;
+    let found = match decisions {
+        Some(decisions) if !method.keeps_components_whole() => decisions.representatives(&sets, edges, method)?,
+        _ => representatives_of_edges(edges, Division::Whole(method))?,
+    };
     let itself = if method.keeps_components_whole() { lit(1_u64) } else { col("rank") };
     let representative = coalesce(vec![col("found"), itself]);
     let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);

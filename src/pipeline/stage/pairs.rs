@@ -83,15 +83,15 @@ fn describe_scores(job: &Job) -> String {
 /// Scores the candidates, or every two documents if the method has no candidates.
 async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
-        return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
+        return cx.with_same_scores(Planned::new(0, vec![merged_scores(cx, earlier)?]));
     }
     if !cx.job.candidates.method.has_candidates() {
-        return (by_method(cx.job).plan)(cx).await;
+        return cx.with_same_scores((by_method(cx.job).plan)(cx).await?);
     }
     let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
     let needed = BoundedRows { frame: frames::needed(candidates.frame.clone())?, count: candidates.count };
     let documents = candidate_sketches(cx, needed).await?;
-    verify(cx, documents, candidates, same).await
+    cx.with_same_scores(verify(cx, documents, candidates, same).await?)
 }
 
 /// Returns the scores in merged outputs, without documents that a later run replaced.
@@ -157,14 +157,21 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if job.has_groups() {
         frame = with_groups_of_pairs(frame, members)?;
     }
+    let decisions = cx.decisions()?;
     let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
     if !job.output.pair_passages {
+        if let Some(decisions) = decisions {
+            frame = decisions.of_pairs(frame)?;
+        }
         return Ok(Planned { batch_rows: Some(BATCH_ROWS), ..Planned::new(bytes, vec![frame]) });
     }
     let texts = cx.table(WorkTable::TEXTS)?;
     let all = one_number(texts.clone().aggregate(vec![], vec![sum(col("bytes"))])?).await?;
     let longest = one_number(texts.clone().aggregate(vec![], vec![max(col("bytes"))])?).await?;
-    let frame = with_passages(frame, texts, job.second_source().is_some())?;
+    let mut frame = with_passages(frame, texts, job.second_source().is_some())?;
+    if let Some(decisions) = decisions {
+        frame = decisions.of_pairs(frame)?;
+    }
     // The estimate assumes two texts of average length for every pair.
     let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (all / cx.rows(WorkTable::TEXTS).max(1));
     let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
