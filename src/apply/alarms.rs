@@ -255,8 +255,7 @@ pub(super) async fn losses(stored: &Stored, contained: Option<f64>) -> Result<Re
     let gone = removed_ids(stored, contained)?.count().await? as u64;
     let lossy_removals = match contained {
         Some(contained) if !of_job => {
-            let gone =
-                represented(stored, clustered(stored, None, false)?, different(stored)?)?;
+            let gone = represented(stored, clustered(stored, None, false)?, different(stored)?)?;
             let gone = contained_only(gone, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }

@@ -160,7 +160,8 @@ pub(super) fn different(stored: &Stored) -> Result<Option<DataFrame>> {
     if stored.job().clusters.decisions.is_none() {
         return Ok(None);
     }
-    let spared = stored.table(Table::Spared)?.filter((!col("reference")).and(col("reason").eq(lit("different"))))?;
+    let spared =
+        stored.table(Table::Spared)?.filter((!col("reference")).and(col("reason").eq(lit("different"))))?;
     Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
 }
 

@@ -70,10 +70,17 @@ impl Decisions {
     ///
     /// The first document of each unit is a node of the cluster method. The other documents of the unit join the cluster of the first. A
     /// document in a decision is the only one with its set.
-    pub(crate) fn representatives(&self, sets: &DataFrame, edges: DataFrame, method: ClusterMethod) -> Result<DataFrame> {
+    pub(crate) fn representatives(
+        &self,
+        sets: &DataFrame,
+        edges: DataFrame,
+        method: ClusterMethod,
+    ) -> Result<DataFrame> {
         let members = self.units.clone().join(sets.clone(), JoinType::Inner, &["doc"], &["set"], None)?;
         let members = members.select(columns(["unit", "root", "rank"]))?;
-        let heads = members.clone().aggregate(renamed([("unit", "of_unit")]), vec![min(col("rank")).alias("head")])?;
+        let heads = members
+            .clone()
+            .aggregate(renamed([("unit", "of_unit")]), vec![min(col("rank")).alias("head")])?;
         let followers = heads
             .join(members, JoinType::Inner, &["of_unit"], &["unit"], None)?
             .filter(col("rank").not_eq(col("head")))?
@@ -81,22 +88,28 @@ impl Decisions {
         let mut others = edges.clone();
         for end in ["high", "low"] {
             let followers = followers.clone().select(columns(["of_root", "follower"]))?;
-            others = followers.join(others, JoinType::RightAnti, &["of_root", "follower"], &["root", end], None)?;
+            others = followers.join(
+                others,
+                JoinType::RightAnti,
+                &["of_root", "follower"],
+                &["root", end],
+                None,
+            )?;
         }
         let found = representatives_of_edges(others, Division::Whole(method))?;
         let keys = (&["found_root", "found_rank"], &["of_root", "head"]);
-        let joined = found.clone().join(followers.clone(), JoinType::Right, keys.0, keys.1, None)?.select(vec![
-            col("of_root"),
-            col("follower"),
-            coalesce(columns(["found", "head"])).alias("representative"),
-        ])?;
+        let joined =
+            found.clone().join(followers.clone(), JoinType::Right, keys.0, keys.1, None)?.select(vec![
+                col("of_root"),
+                col("follower"),
+                coalesce(columns(["found", "head"])).alias("representative"),
+            ])?;
         // With reference documents, two sets can have two edges.
         let keys = (&["of_root", "follower"], &["root", "high"]);
-        let measured = followers
-            .join(edges, JoinType::Inner, keys.0, keys.1, None)?
-            .aggregate(renamed([("root", "edge_root"), ("high", "edge_high"), ("low", "edge_low")]), vec![
-                max(col("jaccard")).alias("jaccard"),
-            ])?;
+        let measured = followers.join(edges, JoinType::Inner, keys.0, keys.1, None)?.aggregate(
+            renamed([("root", "edge_root"), ("high", "edge_high"), ("low", "edge_low")]),
+            vec![max(col("jaccard")).alias("jaccard")],
+        )?;
         let keys = (&["edge_root", "edge_high", "edge_low"], &["of_root", "follower", "representative"]);
         let joined = measured.join(joined, JoinType::Right, keys.0, keys.1, None)?.select(vec![
             col("of_root").alias("found_root"),
@@ -188,5 +201,7 @@ pub(crate) fn decisions(ledger: DataFrame, scores: DataFrame) -> Result<DataFram
 pub(crate) fn known_scores(decisions: DataFrame) -> Result<DataFrame> {
     let end = |id: &str, end: &str| document_key(col(id)).alias(end);
     let ends = vec![end("document_a", "first"), end("document_b", "second")];
-    merged::in_order(decisions.filter(col("jaccard").is_not_null())?.select([ends, columns(MEASURED)].concat())?)
+    merged::in_order(
+        decisions.filter(col("jaccard").is_not_null())?.select([ends, columns(MEASURED)].concat())?,
+    )
 }

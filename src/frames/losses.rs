@@ -91,7 +91,9 @@ fn may_lack() -> Expr {
 /// lacks. These shingles are not lost. If the job has decisions, the column `apart` marks sets that are kept because of them.
 fn stays(job: &Job) -> Result<Expr> {
     let decided = if job.clusters.decisions.is_some() { col("apart") } else { lit(false) };
-    let stays = decided.or(lit(job.second_source().is_some())).or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
+    let stays = decided
+        .or(lit(job.second_source().is_some()))
+        .or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
     Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 

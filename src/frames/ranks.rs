@@ -121,7 +121,9 @@ pub(crate) fn represented(
     let sets = ranks_of_sets(documents)?;
     let edges = edges(&sets, scores)?;
     let found = match decisions {
-        Some(decisions) if !method.keeps_components_whole() => decisions.representatives(&sets, edges, method)?,
+        Some(decisions) if !method.keeps_components_whole() => {
+            decisions.representatives(&sets, edges, method)?
+        }
         _ => representatives_of_edges(edges, Division::Whole(method))?,
     };
     let itself = if method.keeps_components_whole() { lit(1_u64) } else { col("rank") };

@@ -49,7 +49,8 @@ impl RunInput {
         let reference = ReferenceDocuments::find(session, job).await?;
         let merges = matches!(job.input, job::Input::Merge(_));
         let earlier = outputs.as_ref().filter(|_| merges);
-        let earlier = earlier.or(reference.as_ref().and_then(ReferenceDocuments::outputs).map(|outputs| &outputs.chain));
+        let earlier = earlier
+            .or(reference.as_ref().and_then(ReferenceDocuments::outputs).map(|outputs| &outputs.chain));
         let ledger = Ledger::read(session, job, earlier).await?;
         if let (Some(earlier), Some(_)) = (earlier, &ledger) {
             earlier.check_decidable()?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::logical_expr::ident;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::{DataFrame, SessionContext};
+use object_store::ObjectStoreExt;
 
 use super::reference::chain::Chain;
 use crate::clusters::Components;
@@ -41,7 +42,11 @@ impl Ledger {
     ///
     /// Fails with `Kind::Input` if the file cannot be read or has a wrong row, or if decisions contradict each other. The message names the
     /// ids.
-    pub(crate) async fn read(session: &SessionContext, job: &Job, earlier: Option<&Chain>) -> Result<Option<Self>> {
+    pub(crate) async fn read(
+        session: &SessionContext,
+        job: &Job,
+        earlier: Option<&Chain>,
+    ) -> Result<Option<Self>> {
         let named = job.clusters.decisions.as_deref();
         let mut ledger = Self::default();
         for decisions in earlier.map(Chain::decisions).transpose()?.unwrap_or_default() {
@@ -56,13 +61,18 @@ impl Ledger {
         } else if named.is_none() && ledger.verdicts.is_empty() {
             return Ok(None);
         }
+        let forgotten = job.source.forgotten.iter().flat_map(|forgotten| forgotten.ids.iter());
+        let forgotten: BTreeSet<&str> = forgotten.map(|(id, _)| id).collect();
+        ledger.verdicts.retain(|ids, _| ids.iter().all(|id| !forgotten.contains(id.as_str())));
         ledger.connect()?;
         Ok(Some(ledger))
     }
 
     async fn add_file(&mut self, session: &SessionContext, file: &str) -> Result<()> {
         let table = table_file(session, file, ("clusters.decisions", "decisions")).await?;
-        if let Some(missing) = COLUMNS.iter().find(|name| table.schema().as_arrow().column_with_name(name).is_none()) {
+        if let Some(missing) =
+            COLUMNS.iter().find(|name| table.schema().as_arrow().column_with_name(name).is_none())
+        {
             return Err(Error::input(format!(
                 "{file} lacks the column {missing}: expected decisions with the columns id_a, id_b and verdict"
             )));
@@ -84,14 +94,23 @@ impl Ledger {
             };
             let [a, b] = [a, b].map(|id| without_quote(&id));
             if a.is_empty() || b.is_empty() || a == b {
-                return Err(wrong(&format!("a row names `{}` and `{}`: expected the ids of two documents", visible(&a), visible(&b))));
+                return Err(wrong(&format!(
+                    "a row names `{}` and `{}`: expected the ids of two documents",
+                    visible(&a),
+                    visible(&b)
+                )));
             }
             let ids = if a < b { [a, b] } else { [b, a] };
             if own.insert(ids.clone(), is_same).is_some_and(|before| before != is_same) {
-                return Err(wrong(&format!("`{}` and `{}` are both the same and different: keep one of the rows", ids[0], ids[1])));
+                return Err(wrong(&format!(
+                    "`{}` and `{}` are both the same and different: keep one of the rows",
+                    ids[0], ids[1]
+                )));
             }
         }
-        let bytes = bytes(session, file).await.context(|| format!("{file} cannot be read as a table of decisions"))?;
+        let bytes = bytes(session, file)
+            .await
+            .context(|| format!("{file} cannot be read as a table of decisions"))?;
         self.file = Some(DecisionsFile {
             file: file.to_owned(),
             decisions: own.len() as u64,
@@ -127,7 +146,8 @@ impl Ledger {
             next.entry(a).or_default().push(b);
             next.entry(b).or_default().push(a);
         }
-        let (mut before, mut ahead) = (BTreeMap::from([(to.as_str(), to.as_str())]), VecDeque::from([to.as_str()]));
+        let (mut before, mut ahead) =
+            (BTreeMap::from([(to.as_str(), to.as_str())]), VecDeque::from([to.as_str()]));
         while let Some(id) = ahead.pop_front() {
             for &other in next.get(id).into_iter().flatten() {
                 if !before.contains_key(other) {
@@ -160,7 +180,12 @@ impl Ledger {
     /// The file as an input of the fingerprint.
     pub(super) fn input(&self) -> Option<InputFile> {
         let file = self.file.as_ref()?;
-        Some(InputFile::new("clusters.decisions".into(), file.bytes, None, Some(format!("{:08x}", file.crc32))))
+        Some(InputFile::new(
+            "clusters.decisions".into(),
+            file.bytes,
+            None,
+            Some(format!("{:08x}", file.crc32)),
+        ))
     }
 
     /// Returns one row for each document (doc, unit), each pair of different units (one, other) in both orders, and each pair of documents
@@ -181,7 +206,8 @@ impl Ledger {
         let all = [units, different, same];
         let column = |kind: usize, value: fn(&(u64, u64)) -> u64| {
             let rows = all.iter().enumerate();
-            let values = rows.flat_map(|(at, rows)| rows.iter().map(move |row| (at == kind).then(|| value(row))));
+            let values =
+                rows.flat_map(|(at, rows)| rows.iter().map(move |row| (at == kind).then(|| value(row))));
             Arc::new(values.collect::<UInt64Array>()) as ArrayRef
         };
         let names = [["doc", "unit"], ["one", "other"], ["a", "b"]];
@@ -193,7 +219,9 @@ impl Ledger {
 
     /// Returns the decisions (document_a, document_b, verdict, low, high), with the keys of both documents in ascending order.
     pub(super) fn table(&self, session: &SessionContext) -> Result<DataFrame> {
-        let text = |at: usize| Arc::new(StringArray::from_iter_values(self.verdicts.keys().map(|ids| &ids[at]))) as ArrayRef;
+        let text = |at: usize| {
+            Arc::new(StringArray::from_iter_values(self.verdicts.keys().map(|ids| &ids[at]))) as ArrayRef
+        };
         let verdicts = self.verdicts.values().map(|is_same| if *is_same { SAME } else { DIFFERENT });
         let key = |choose: fn(u64, u64) -> u64| {
             let keys = self.verdicts.keys().map(|ids| choose(document_key(&ids[0]), document_key(&ids[1])));

@@ -190,9 +190,8 @@ pub(super) async fn score_every<'a>(
     pairs: BoundedRows,
 ) -> Result<Planned<'a>> {
     let every = Score { threshold: 0.0, ..Score::default() };
-    let score = move |documents, pairs, join| {
-        Ok(vec![scores::scores(documents, pairs, join, &every, &cx.job.lsh)?])
-    };
+    let score =
+        move |documents, pairs, join| Ok(vec![scores::scores(documents, pairs, join, &every, &cx.job.lsh)?]);
     compare(cx, documents, sketches::average_bytes(cx).await?, pairs, score)
 }
 

@@ -164,7 +164,9 @@ impl Show {
 
     async fn removed(&self, applied: &AppliedResult) -> Result<ShowView> {
         if self.undecided {
-            return Err(Error::job("--undecided: expected an output of run, and got a result of apply or dedup"));
+            return Err(Error::job(
+                "--undecided: expected an output of run, and got a result of apply or dedup",
+            ));
         }
         let filter = match (&self.id, &self.cluster) {
             (Some(id), _) => RemovedFilter::Document(id),

@@ -33,7 +33,7 @@ pub(crate) struct KeySet(Option<Vec<u32>>);
 
 impl KeySet {
     /// Returns the condition that `key` is in the set, or `None` if all keys are. A few other keys meet it by chance.
-    pub(super) fn contains(&self, key: Expr) -> Option<Expr> {
+    pub(in crate::pipeline) fn contains(&self, key: Expr) -> Option<Expr> {
         self.0.clone().map(|set| has_tag(key, set))
     }
 }

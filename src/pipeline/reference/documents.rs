@@ -179,7 +179,9 @@ impl ReferenceOutputs {
                 merged::connections(pairs, documents, representatives)
             }
             // Decisions can divide a cluster.
-            None if self.chain.all_by_components() && cx.job.clusters.decisions.is_none() => reference::edges_of_clusters(self.chain.clusters()?),
+            None if self.chain.all_by_components() && cx.job.clusters.decisions.is_none() => {
+                reference::edges_of_clusters(self.chain.clusters()?)
+            }
             None => Ok(self.chain.pairs()?.select(columns(["a", "b"]))?),
         }
     }

@@ -113,7 +113,8 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     |_| true,
     boxed!(|cx| {
         let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
-        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job), cx.decisions()?)?;
+        let frame =
+            represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job), cx.decisions()?)?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
         Ok(Planned::new(bytes, vec![frame]))
     }),

@@ -6,7 +6,9 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::interface::{
     BYTES_OF_KEY, Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null,
 };
-use crate::frames::decisions::{Decisions, JUDGED, decisions, kept_removals, known_scores, pairs_of_documents};
+use crate::frames::decisions::{
+    Decisions, JUDGED, decisions, kept_removals, known_scores, pairs_of_documents,
+};
 use crate::frames::{self, all_columns, columns, reference, renamed};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::ledger::Ledger;
@@ -19,7 +21,7 @@ use crate::pipeline::verify::score_every;
 
 impl WorkTable {
     /// The unit of each document in a decision: see [`Ledger`].
-    const UNITS: Self = Self::new("judged_units", &[Numbers(&["doc", "unit"])]);
+    const JUDGED: Self = Self::new("judged_documents", &[Numbers(&["doc", "unit"])]);
     /// Units with different documents, in both orders.
     const DIFFERENT: Self = Self::new("different_units", &[Numbers(&["one", "other"])]);
     /// The pairs of documents that are the same.
@@ -47,7 +49,10 @@ impl StageContext<'_> {
         if !is_in(self.job) {
             return Ok(None);
         }
-        Ok(Some(Decisions { units: self.table(WorkTable::UNITS)?, different: self.table(WorkTable::DIFFERENT)? }))
+        Ok(Some(Decisions {
+            units: self.table(WorkTable::JUDGED)?,
+            different: self.table(WorkTable::DIFFERENT)?,
+        }))
     }
 
     /// Drops the pairs (a, b, ..) of different documents.
@@ -101,7 +106,7 @@ impl StageContext<'_> {
 
 /// The keys (doc) of the documents in decisions.
 pub(super) fn judged(cx: &StageContext<'_>) -> Result<DataFrame> {
-    Ok(cx.table(WorkTable::UNITS)?.select(columns(["doc"]))?)
+    Ok(cx.table(WorkTable::JUDGED)?.select(columns(["doc"]))?)
 }
 
 /// Keeps the `documents` (doc, may_match, ..) that may match new documents. If the job has decisions, also keeps the documents in
@@ -115,15 +120,15 @@ pub(super) fn marked_or_judged(cx: &StageContext<'_>, documents: DataFrame) -> R
     Ok(documents.filter(col("may_match").is_true().or(col(JUDGED).not_eq(lit(0_u64))))?.select(columns)?)
 }
 
-pub(super) static UNITS: Stage = Stage::work(
-    WorkTable::UNITS,
+pub(super) static JUDGED_DOCUMENTS: Stage = Stage::work(
+    WorkTable::JUDGED,
     |_| "connect the documents that are the same by clusters.decisions".into(),
     is_in,
     boxed!(|cx| Ok(Planned::new(0, vec![ledger(cx)?.rows(cx.session())?]))),
 )
 .with_tables(|_| {
     vec![
-        not_null(WorkTable::UNITS, "doc"),
+        not_null(WorkTable::JUDGED, "doc"),
         not_null(WorkTable::DIFFERENT, "one"),
         not_null(WorkTable::SAME_PAIRS, "a"),
     ]
@@ -197,7 +202,8 @@ pub(in crate::pipeline) async fn unknown_ids(cx: &StageContext<'_>) -> Result<Op
         return Ok(None);
     }
     let keys = keys_of(cx.table(WorkTable::UNKNOWN)?).await?;
-    let ids: Vec<String> = ledger(cx)?.ids(&keys).into_iter().take(NAMED).map(|id| format!("`{id}`")).collect();
+    let ids: Vec<String> =
+        ledger(cx)?.ids(&keys).into_iter().take(NAMED).map(|id| format!("`{id}`")).collect();
     let more = match count - ids.len() as u64 {
         0 => String::new(),
         more => format!(" (and {more} more)"),

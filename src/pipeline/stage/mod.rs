@@ -36,7 +36,7 @@ static SEARCH: &[&Stage] = &[
     &documents::DICTIONARY,
     &documents::SKETCHES,
     &search::NEW_FREQUENCIES,
-    &decisions::UNITS,
+    &decisions::JUDGED_DOCUMENTS,
     &decisions::UNKNOWN,
     &reference::REFERENCE_DUPLICATES,
     &reference::REFERENCE,

@@ -118,7 +118,8 @@ pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer 
             let judge = |decisions: &Decisions| decisions.verdict(x, y);
             let verdict = settings.decisions.as_ref().and_then(judge);
             pair.decision = verdict.map(|same| if same { "same" } else { "different" }.to_owned());
-            let is_same = |(a, b, same): &(Name, Name, bool)| *same && (a == *x && b == *y || a == *y && b == *x);
+            let is_same =
+                |(a, b, same): &(Name, Name, bool)| *same && (a == *x && b == *y || a == *y && b == *x);
             let named = settings.decisions.iter().flat_map(|decisions| &decisions.0).any(is_same);
             if named || is_similar(of_a, of_b, &pair, settings, &meet) {
                 if verdict != Some(false) {
@@ -230,7 +231,8 @@ fn written(
         }
         let (of, new) = (&documents[name], is_new(name));
         let same = |other: &Document| other.set == of.set && (!by_group || other.group == of.group);
-        let is_copy = |(name, other): &(&Name, &Document)| is_new(name) == new && same(other) && !is_judged(name);
+        let is_copy =
+            |(name, other): &(&Name, &Document)| is_new(name) == new && same(other) && !is_judged(name);
         documents.iter().filter(is_copy).map(|(name, _)| name).collect()
     };
     let is_large = |copies: &[&Name]| {

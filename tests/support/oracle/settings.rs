@@ -1,7 +1,7 @@
 //! Random settings, and the same as overrides of a job.
 
-use super::decisions::Decisions;
 use super::corpus::{Frequent, Shape};
+use super::decisions::Decisions;
 use crate::support::Random;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
