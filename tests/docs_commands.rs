@@ -210,6 +210,9 @@ fn the_commands_of_each_walk_print_what_the_page_shows() {
         let compared = run_page(page, folder.path());
         assert!(compared >= 1, "{page}: {compared}");
         let lines = std::fs::read_to_string(repository(page)).unwrap().lines().count();
-        assert!(lines <= MAX_LINES || ["docs/keep.md", "docs/decisions.md"].contains(&page), "{page} has {lines} lines");
+        assert!(
+            lines <= MAX_LINES || ["docs/keep.md", "docs/decisions.md"].contains(&page),
+            "{page} has {lines} lines"
+        );
     }
 }

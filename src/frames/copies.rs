@@ -10,10 +10,12 @@ use datafusion::functions_aggregate::expr_fn::{count, min};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::decisions::JUDGED;
 use super::{columns, has_column, needed, number, renamed};
 use crate::error::Result;
 use crate::job::{Compare, Expand, Job, NewPairs, Output};
+
+/// The column of [`key`] that separates documents in decisions from their copies.
+pub(crate) const JUDGED: &str = "judged";
 
 /// The columns of `frame` in which copies have equal values.
 pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {

@@ -6,16 +6,13 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{max, min};
+use datafusion::functions_aggregate::expr_fn::min;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use datafusion::scalar::ScalarValue;
 
-use super::ranks::representatives_of_edges;
+use super::copies::JUDGED;
 use super::{all_columns, columns, float, merged, renamed, suffixed};
-use crate::clusters::Division;
 use crate::error::Result;
-use crate::job::ClusterMethod;
 use crate::udf::expr_fn::document_key;
 
 /// The units of the documents in decisions, and the pairs of different units.
@@ -24,9 +21,6 @@ pub(crate) struct Decisions {
     pub units: DataFrame,
     pub different: DataFrame,
 }
-
-/// The column of [`super::copies::key`] that separates documents in decisions from their copies.
-pub(crate) const JUDGED: &str = "judged";
 
 impl Decisions {
     /// Adds [`JUDGED`] to documents (doc, ..): the key of a document in a decision, or 0 for any other document.
@@ -63,62 +57,6 @@ impl Decisions {
         let columns = all_columns(&pairs);
         let decided = self.with_decision(pairs, col("a"), col("b"))?;
         Ok(decided.filter(col("decision").eq(lit("different")).is_not_true())?.select(columns)?)
-    }
-
-    /// Shingle sets (set, root, rank, ..), `edges` (root, high, low, jaccard) between them -> the columns of
-    /// [`representatives_of_edges`], for a method that divides components.
-    ///
-    /// The first document of each unit is a node of the cluster method. The other documents of the unit join the cluster of the first. A
-    /// document in a decision is the only one with its set.
-    pub(crate) fn representatives(
-        &self,
-        sets: &DataFrame,
-        edges: DataFrame,
-        method: ClusterMethod,
-    ) -> Result<DataFrame> {
-        let members = self.units.clone().join(sets.clone(), JoinType::Inner, &["doc"], &["set"], None)?;
-        let members = members.select(columns(["unit", "root", "rank"]))?;
-        let heads = members
-            .clone()
-            .aggregate(renamed([("unit", "of_unit")]), vec![min(col("rank")).alias("head")])?;
-        let followers = heads
-            .join(members, JoinType::Inner, &["of_unit"], &["unit"], None)?
-            .filter(col("rank").not_eq(col("head")))?
-            .select(renamed([("root", "of_root"), ("rank", "follower"), ("head", "head")]))?;
-        let mut others = edges.clone();
-        for end in ["high", "low"] {
-            let followers = followers.clone().select(columns(["of_root", "follower"]))?;
-            others = followers.join(
-                others,
-                JoinType::RightAnti,
-                &["of_root", "follower"],
-                &["root", end],
-                None,
-            )?;
-        }
-        let found = representatives_of_edges(others, Division::Whole(method))?;
-        let keys = (&["found_root", "found_rank"], &["of_root", "head"]);
-        let joined =
-            found.clone().join(followers.clone(), JoinType::Right, keys.0, keys.1, None)?.select(vec![
-                col("of_root"),
-                col("follower"),
-                coalesce(columns(["found", "head"])).alias("representative"),
-            ])?;
-        // With reference documents, two sets can have two edges.
-        let keys = (&["of_root", "follower"], &["root", "high"]);
-        let measured = followers.join(edges, JoinType::Inner, keys.0, keys.1, None)?.aggregate(
-            renamed([("root", "edge_root"), ("high", "edge_high"), ("low", "edge_low")]),
-            vec![max(col("jaccard")).alias("jaccard")],
-        )?;
-        let keys = (&["edge_root", "edge_high", "edge_low"], &["of_root", "follower", "representative"]);
-        let joined = measured.join(joined, JoinType::Right, keys.0, keys.1, None)?.select(vec![
-            col("of_root").alias("found_root"),
-            col("follower").alias("found_rank"),
-            col("representative").alias("found"),
-            col("jaccard"),
-            cast(lit(ScalarValue::Null), DataType::Float64).alias("weakest_link"),
-        ])?;
-        Ok(found.union(joined)?)
     }
 
     /// Shingle sets (set, root, rank, representative, ..) -> (set): the sets whose unit differs from an earlier unit of the cluster. A unit

@@ -259,11 +259,11 @@ pub(crate) fn spared(
     // A copy is removed if it is paired with the representative.
     let goes = col("is_copy").and(col("paired"));
     let is_spared = (!goes).and(is_spared(contained, col("paired"))?);
-    let mut others = match apart {
-        Some(apart) => mark_apart(others, apart)?,
-        None => others.with_column("apart", lit(false))?,
+    let (others, is_apart) = match apart {
+        Some(apart) => (mark_apart(others, apart)?, col("apart")),
+        None => (others, lit(false)),
     };
-    others = others.filter(is_spared.or(col("apart")).or(always_stays.clone()))?;
+    let mut others = others.filter(is_spared.or(is_apart.clone()).or(always_stays.clone()))?;
     let mut copy_of = when(col("rank").gt(col("first")).and(copies_are_pairs), col("first")).end()?;
     if let Some(same) = same {
         others = beside_copies(others, same, always_stays)?;
@@ -274,9 +274,8 @@ pub(crate) fn spared(
     let others = copied.join(others, JoinType::Right, keys.0, keys.1, None)?;
     let share = |expr: Expr| when(col("is_copy"), lit(1.0_f64)).otherwise(expr);
     let jaccard = float(col("shared")) / float(col("shingles") + col("of_shingles") - col("shared"));
-    let reason = when(col("apart"), lit("different"))
-        .when(col("paired"), lit("not_contained"))
-        .otherwise(lit("chain"))?;
+    let reason =
+        when(is_apart, lit("different")).when(col("paired"), lit("not_contained")).otherwise(lit("chain"))?;
     let lost = when(col("is_copy"), lit(0_u64)).otherwise(col("shingles") - col("shared"))?;
     Ok(kept.join(others, JoinType::Inner, &["of_root", "of_rank"], &["root", "of"], None)?.select(vec![
         col("id"),

@@ -103,7 +103,7 @@ fn a_file_with_other_decisions_makes_another_run() {
     run(&job).unwrap();
     assert!(run(&job).unwrap().already_finished);
     decisions(&scene, "d.csv", "a,b,same\n");
-    fails(run(&job), Kind::Job, &["out"]);
+    fails(run(&job), Kind::Job, &["clusters.decisions"]);
     let engine = Local::new(session::session(&job.engine).unwrap());
     block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Overwrite)).unwrap();
     let rows = table(&scene.path("out"), "decisions");

@@ -6,9 +6,8 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::interface::{
     BYTES_OF_KEY, Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null,
 };
-use crate::frames::decisions::{
-    Decisions, JUDGED, decisions, kept_removals, known_scores, pairs_of_documents,
-};
+use crate::frames::copies::JUDGED;
+use crate::frames::decisions::{Decisions, decisions, kept_removals, known_scores, pairs_of_documents};
 use crate::frames::{self, all_columns, columns, reference, renamed};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::ledger::Ledger;

@@ -110,7 +110,10 @@ pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer 
         for (y, of_y) in &all[at + 1..] {
             // The run that read the later one found the pair, unless that run reads a second source.
             let news = usize::from(is_new(x)) + usize::from(is_new(y));
-            if x.0 && y.0 || news == 2 && settings.new_old {
+            let is_same =
+                |(a, b, same): &(Name, Name, bool)| *same && (a == *x && b == *y || a == *y && b == *x);
+            let named = settings.decisions.iter().flat_map(|decisions| &decisions.0).any(is_same);
+            if x.0 && y.0 || news == 2 && settings.new_old && !named {
                 continue;
             }
             let (a, of_a, b, of_b) = if is_new(x) { (x, of_x, y, of_y) } else { (y, of_y, x, of_x) };
@@ -118,9 +121,6 @@ pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer 
             let judge = |decisions: &Decisions| decisions.verdict(x, y);
             let verdict = settings.decisions.as_ref().and_then(judge);
             pair.decision = verdict.map(|same| if same { "same" } else { "different" }.to_owned());
-            let is_same =
-                |(a, b, same): &(Name, Name, bool)| *same && (a == *x && b == *y || a == *y && b == *x);
-            let named = settings.decisions.iter().flat_map(|decisions| &decisions.0).any(is_same);
             if named || is_similar(of_a, of_b, &pair, settings, &meet) {
                 if verdict != Some(false) {
                     edges.insert(((*x).clone(), (*y).clone()), pair.jaccard);
