@@ -210,7 +210,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
          clusters.thresholds=[0.9]|clusters.contained=0.98",
         "candidates.method=prefix|shingle.hash=dictionary|source.group=shop|candidates.compare=within|passages.unit=line",
         "passages.unit=word|shingle.max_frequency=0.01",
-        "source.group=shop|shingle.max_frequency=0.01",
+        "source.group=shop|shingle.max_frequency=0.01|clusters.decisions=decisions.csv",
         "candidates.method=all|against.output=earlier|passages.unit=line",
         &format!("candidates.method=prefix|{second}|passages.unit=word"),
     ];

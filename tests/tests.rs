@@ -36,6 +36,7 @@ mod cluster;
 mod clusters {
     mod components;
     mod contained;
+    mod decisions;
     mod levels;
     mod methods;
     mod representative;

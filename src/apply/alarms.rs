@@ -7,7 +7,9 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 use serde::{Deserialize, Serialize};
 
 use super::budget::BudgetRows;
-use super::decisions::{clustered, contained_only, removed, removed_ids, represented, with_columns};
+use super::decisions::{
+    clustered, contained_only, different, removed, removed_ids, represented, with_columns,
+};
 use crate::error::counts::{counted, either, plural};
 use crate::error::{Error, Result};
 use crate::frames::groups;
@@ -240,8 +242,7 @@ pub struct RemovalLosses {
 
 /// Changes the rows of [`super::decisions::clustered`] so that all documents that stay represent themselves.
 pub(super) fn annotated(clustered: DataFrame, stored: &Stored, removal: Removal<'_>) -> Result<DataFrame> {
-    let contained = removal.contained.or(stored.job().clusters.contained);
-    if contained.is_none() && removal.budget.is_none() {
+    if removal.contained.is_none() && removal.budget.is_none() && !stored.job().clusters.spares() {
         return Ok(clustered);
     }
     let gone = removal.ids(stored)?;
@@ -283,8 +284,8 @@ pub(super) async fn losses(stored: &Stored, removal: Removal<'_>) -> Result<Remo
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         Some(contained) if !of_job => {
-            let gone =
-                contained_only(represented(stored, clustered(stored, None, false)?, None)?, contained)?;
+            let gone = represented(stored, clustered(stored, None, false)?, different(stored)?)?;
+            let gone = contained_only(gone, contained)?;
             Some(gone.filter(col("containment").lt(lit(LOSSY)))?.count().await? as u64)
         }
         _ => counts.lossy_removals,

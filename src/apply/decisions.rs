@@ -55,7 +55,7 @@ pub(crate) fn removed(
     let Some(dropped) = dropped else {
         return match contained {
             None => represented(stored, clustered, spared(stored)?),
-            Some(contained) => contained_only(represented(stored, clustered, None)?, contained),
+            Some(contained) => contained_only(represented(stored, clustered, different(stored)?)?, contained),
         };
     };
     let rest = represented(stored, with_heirs(clustered, dropped)?, spared(stored)?)?;
@@ -148,10 +148,20 @@ pub(super) fn represented(
 
 /// Returns the documents (spared_id) in the source that the job spares. Returns `None` if the job has no bound for spared documents.
 fn spared(stored: &Stored) -> Result<Option<DataFrame>> {
-    if stored.job().clusters.contained.is_none() {
+    if !stored.job().clusters.spares() {
         return Ok(None);
     }
     let spared = stored.table(Table::Spared)?.filter(!col("reference"))?;
+    Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
+}
+
+/// Returns the documents (spared_id) in the source that decisions spare, with any bound. Returns `None` if the job has no decisions.
+pub(super) fn different(stored: &Stored) -> Result<Option<DataFrame>> {
+    if stored.job().clusters.decisions.is_none() {
+        return Ok(None);
+    }
+    let spared =
+        stored.table(Table::Spared)?.filter((!col("reference")).and(col("reason").eq(lit("different"))))?;
     Ok(Some(spared.select_exprs(&["id AS spared_id"])?))
 }
 
@@ -239,7 +249,7 @@ pub(super) fn clustered(stored: &Stored, group: Option<&str>, by_job: bool) -> R
         "jaccard_to_representative AS similarity",
     ])?;
     let mut members = kept.join(members, JoinType::Inner, &["kept_cluster"], &["cluster_id"], None)?;
-    if by_job && stored.job().clusters.contained.is_some() {
+    if by_job && stored.job().clusters.spares() {
         let copies = stored.table(Table::SparedCopies)?.filter(!col("reference"))?.select_exprs(&[
             "id AS copy_id",
             "kept_id AS spared_id",

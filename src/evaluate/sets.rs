@@ -166,7 +166,7 @@ pub(super) fn keys(stored: &Stored, name: &str, keys: impl Iterator<Item = u64>)
 /// they are kept.
 pub(super) fn clusters(stored: &Stored) -> Result<DataFrame> {
     let mut clusters = stored.table(Table::Clusters)?;
-    if stored.job().clusters.contained.is_some() {
+    if stored.job().clusters.spares() {
         clusters = merged::with_spared(clusters, stored.table(Table::Spared)?)?;
     }
     let size = cast(col("size"), DataType::UInt64).alias("size");

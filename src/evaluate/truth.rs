@@ -15,10 +15,10 @@ use crate::clusters::Components;
 use crate::error::counts::plural;
 use crate::error::{Error, Result};
 use crate::frames;
-use crate::lookup::table_file;
 use crate::output::Stored;
 use crate::pipeline::numbers::{one_number, texts_of};
 use crate::schema::Table;
+use crate::source::table_file;
 use crate::udf::expr_fn::document_key;
 
 /// The agreement between an output and known pairs or clusters.

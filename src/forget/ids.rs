@@ -8,7 +8,7 @@ use datafusion::prelude::{SessionContext, cast, ident};
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::job::ForgottenIds;
-use crate::lookup::table_file;
+use crate::source::table_file;
 
 /// The columns of a file of ids. `source` limits an id to a file, as the column `source` of the table `documents` names it.
 const COLUMNS: [&str; 2] = ["id", "source"];

@@ -14,9 +14,12 @@ use super::{columns, has_column, needed, number, renamed};
 use crate::error::Result;
 use crate::job::{Compare, Expand, Job, NewPairs, Output};
 
+/// The column of [`key`] that separates documents in decisions from their copies.
+pub(crate) const JUDGED: &str = "judged";
+
 /// The columns of `frame` in which copies have equal values.
 pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
-    let key = ["set_hash_0", "set_hash_1", "group_key", "reference", "root"];
+    let key = ["set_hash_0", "set_hash_1", "group_key", "reference", "root", JUDGED];
     key.into_iter().filter(|name| has_column(frame, name)).collect()
 }
 

@@ -6,6 +6,7 @@ use datafusion::functions_aggregate::expr_fn::{bool_or, count, min, sum};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::decisions::mark_apart;
 use super::{columns, float, number, renamed, suffixed};
 use crate::error::Result;
 use crate::job::{ClusterMethod, Job};
@@ -86,11 +87,13 @@ fn may_lack() -> Expr {
     col("shared").is_null().or(col("shared").lt(col("shingles")))
 }
 
-/// Whether a set belongs only to kept reference documents and may have shingles that its representative lacks. These shingles are not
-/// lost. Documents from a second source are always kept.
+/// Whether a set belongs only to kept documents, such as documents from a second source, and may have shingles that its representative
+/// lacks. These shingles are not lost. If the job has decisions, the column `apart` marks sets that are kept because of them.
 fn stays(job: &Job) -> Result<Expr> {
-    let always = lit(job.second_source().is_some());
-    let stays = always.or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
+    let decided = if job.clusters.decisions.is_some() { col("apart") } else { lit(false) };
+    let stays = decided
+        .or(lit(job.second_source().is_some()))
+        .or(is_spared(job.clusters.contained, col("shared").is_not_null())?);
     Ok(col("documents").eq(lit(0_u64)).and(may_lack()).and(stays))
 }
 
@@ -199,7 +202,9 @@ pub(crate) struct SpareRules {
     pub(crate) method: ClusterMethod,
     /// An expression over `reference` that says whether documents with the same shingles are pairs.
     pub(crate) copies_are_pairs: Expr,
-    pub(crate) contained: f64,
+    pub(crate) contained: Option<f64>,
+    /// The sets (set) that are kept because of decisions.
+    pub(crate) apart: Option<DataFrame>,
     /// An expression over `reference` that says whether a document is never removed.
     pub(crate) always_stays: Expr,
 }
@@ -208,7 +213,7 @@ pub(crate) struct SpareRules {
 /// shingles, of_shingles, ..) -> the columns of `schemas/spared.toml`, with `kept_id` and `kept_reference`.
 ///
 /// Only documents that do not represent their cluster are spared. Such a document is not paired with the representative, or the
-/// representative contains less than a share `contained` of its shingles.
+/// representative contains less than a share `contained` of its shingles, or a decision keeps it.
 ///
 /// If copies are pairs, the first copy is spared and replaces the others. `kept_id` is its id for the other copies, and null for all
 /// other documents. `same` contains the pairs (a, b) of groups with the same shingles.
@@ -219,7 +224,7 @@ pub(crate) fn spared(
     same: Option<DataFrame>,
     rules: SpareRules,
 ) -> Result<DataFrame> {
-    let SpareRules { method, copies_are_pairs, contained, always_stays } = rules;
+    let SpareRules { method, copies_are_pairs, contained, apart, always_stays } = rules;
     let copied = documents.clone().select(renamed([
         ("root", "kept_root"),
         ("rank", "kept_rank"),
@@ -253,8 +258,12 @@ pub(crate) fn spared(
         .select([document, vec![is_copy().alias("is_copy")], counts].concat())?;
     // A copy is removed if it is paired with the representative.
     let goes = col("is_copy").and(col("paired"));
-    let is_spared = (!goes).and(is_spared(Some(contained), col("paired"))?);
-    let mut others = others.filter(is_spared.or(always_stays.clone()))?;
+    let is_spared = (!goes).and(is_spared(contained, col("paired"))?);
+    let (others, is_apart) = match apart {
+        Some(apart) => (mark_apart(others, apart)?, col("apart")),
+        None => (others, lit(false)),
+    };
+    let mut others = others.filter(is_spared.or(is_apart.clone()).or(always_stays.clone()))?;
     let mut copy_of = when(col("rank").gt(col("first")).and(copies_are_pairs), col("first")).end()?;
     if let Some(same) = same {
         others = beside_copies(others, same, always_stays)?;
@@ -265,7 +274,8 @@ pub(crate) fn spared(
     let others = copied.join(others, JoinType::Right, keys.0, keys.1, None)?;
     let share = |expr: Expr| when(col("is_copy"), lit(1.0_f64)).otherwise(expr);
     let jaccard = float(col("shared")) / float(col("shingles") + col("of_shingles") - col("shared"));
-    let reason = when(col("paired"), lit("not_contained")).otherwise(lit("chain"))?;
+    let reason =
+        when(is_apart, lit("different")).when(col("paired"), lit("not_contained")).otherwise(lit("chain"))?;
     let lost = when(col("is_copy"), lit(0_u64)).otherwise(col("shingles") - col("shared"))?;
     Ok(kept.join(others, JoinType::Inner, &["of_root", "of_rank"], &["root", "of"], None)?.select(vec![
         col("id"),

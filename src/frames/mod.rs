@@ -7,6 +7,7 @@ pub mod candidates;
 pub mod clusters;
 pub mod components;
 pub mod copies;
+pub(crate) mod decisions;
 pub mod documents;
 pub(crate) mod frequent_shingles;
 pub(crate) mod groups;

@@ -1,12 +1,15 @@
 //! Ranks the documents in each component by preference, and finds the document that represents each group of copies.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
-use datafusion::functions_aggregate::expr_fn::{bool_and, min};
+use datafusion::functions_aggregate::expr_fn::{bool_and, max, min};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+use datafusion::scalar::ScalarValue;
 
+use super::decisions::Decisions;
 use super::keep::{self, BEFORE};
 use super::merged::{representatives, with_representative};
 use super::{columns, float, renamed, suffixed};
@@ -54,8 +57,12 @@ pub(crate) fn ranks_with_reference(
     nodes: DataFrame,
     documents: DataFrame,
     order: &[Preference],
+    decisions: Option<Decisions>,
 ) -> Result<DataFrame> {
-    let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let mut rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    if let Some(decisions) = decisions {
+        rooted = decisions.apart_from_copies(rooted)?;
+    }
     let sets = representatives(rooted.clone())?;
     let columns = [rank_columns(col("root"), order), columns([BEFORE])].concat();
     let rooted = with_representative(rooted, sets)?.select(columns)?;
@@ -111,9 +118,16 @@ pub(crate) fn represented(
     scores: DataFrame,
     method: ClusterMethod,
     copies_are_pairs: Expr,
+    decisions: Option<Decisions>,
 ) -> Result<DataFrame> {
     let sets = ranks_of_sets(documents)?;
-    let found = representatives_of_edges(edges(&sets, scores)?, Division::Whole(method))?;
+    let edges = edges(&sets, scores)?;
+    let found = match decisions {
+        Some(decisions) if !method.keeps_components_whole() => {
+            representatives_of_units(decisions.units, &sets, edges, method)?
+        }
+        _ => representatives_of_edges(edges, Division::Whole(method))?,
+    };
     let itself = if method.keeps_components_whole() { lit(1_u64) } else { col("rank") };
     let representative = coalesce(vec![col("found"), itself]);
     let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);
@@ -127,6 +141,56 @@ pub(crate) fn represented(
     let own =
         vec![representative.alias("representative"), jaccard.alias("jaccard"), weakest.alias("weakest_link")];
     Ok(joined.select([columns(["set", "root", "rank"]), own].concat())?)
+}
+
+/// Shingle sets (set, root, rank, ..), `edges` (root, high, low, jaccard) between them -> the columns of
+/// [`representatives_of_edges`], for a method that divides components.
+///
+/// The first document of each unit is a node of the cluster method. The other documents of the unit join the cluster of the first. A
+/// document in a decision is the only one with its set.
+fn representatives_of_units(
+    units: DataFrame,
+    sets: &DataFrame,
+    edges: DataFrame,
+    method: ClusterMethod,
+) -> Result<DataFrame> {
+    let members = units.join(sets.clone(), JoinType::Inner, &["doc"], &["set"], None)?;
+    let members = members.select(columns(["unit", "root", "rank"]))?;
+    let heads =
+        members.clone().aggregate(renamed([("unit", "of_unit")]), vec![min(col("rank")).alias("head")])?;
+    let followers = heads
+        .join(members, JoinType::Inner, &["of_unit"], &["unit"], None)?
+        .filter(col("rank").not_eq(col("head")))?
+        .select(renamed([("root", "of_root"), ("rank", "follower"), ("head", "head")]))?;
+    let mut others = edges.clone();
+    for end in ["high", "low"] {
+        let followers = followers.clone().select(columns(["of_root", "follower"]))?;
+        others =
+            followers.join(others, JoinType::RightAnti, &["of_root", "follower"], &["root", end], None)?;
+    }
+    let found = representatives_of_edges(others, Division::Whole(method))?;
+    let keys = (&["found_root", "found_rank"], &["of_root", "head"]);
+    let joined =
+        found.clone().join(followers.clone(), JoinType::Right, keys.0, keys.1, None)?.select(vec![
+            col("of_root"),
+            col("follower"),
+            coalesce(columns(["found", "head"])).alias("representative"),
+        ])?;
+    // With reference documents, two sets can have two edges.
+    let keys = (&["of_root", "follower"], &["root", "high"]);
+    let measured = followers.join(edges, JoinType::Inner, keys.0, keys.1, None)?.aggregate(
+        renamed([("root", "edge_root"), ("high", "edge_high"), ("low", "edge_low")]),
+        vec![max(col("jaccard")).alias("jaccard")],
+    )?;
+    let keys = (&["edge_root", "edge_high", "edge_low"], &["of_root", "follower", "representative"]);
+    let joined = measured.join(joined, JoinType::Right, keys.0, keys.1, None)?.select(vec![
+        col("of_root").alias("found_root"),
+        col("follower").alias("found_rank"),
+        col("representative").alias("found"),
+        col("jaccard"),
+        cast(lit(ScalarValue::Null), DataType::Float64).alias("weakest_link"),
+    ])?;
+    Ok(found.union(joined)?)
 }
 
 /// Runs [`Represent`] on `edges`: (found_root, found_rank, found, jaccard, weakest_link), where `found` is the representative's rank.

@@ -37,6 +37,12 @@ pub struct Clusters {
     /// except the representative is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contained: Option<f64>,
+    /// A CSV or Parquet file of decisions, with the columns `id_a`, `id_b` and `verdict`. A pair that is `different` joins no documents,
+    /// and neither document is removed because of the other. Two documents that are the `same` are in one cluster whatever their
+    /// similarity. A row without a verdict, or with `unsure`, is no decision. The decisions of the outputs in `against.output` also apply,
+    /// except for pairs that the file names; with `"against"`, only they apply. Default: `"against"` if these outputs have decisions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<String>,
 }
 
 /// Parses the entries of `keep`. Some words, such as `first`, stand for several entries.
@@ -48,6 +54,14 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Preference>
 }
 
 impl Clusters {
+    /// The value of `decisions` if only the decisions of earlier outputs apply.
+    pub(crate) const EARLIER: &'static str = "against";
+
+    /// Returns whether documents can be kept besides the representatives, in the table `spared`.
+    pub(crate) fn spares(&self) -> bool {
+        self.contained.is_some() || self.decisions.is_some()
+    }
+
     /// Returns the order with the default entries. Reference documents come first, unless `keep` has an entry for them. Documents with
     /// more shingles come next, unless an entry names a column.
     pub fn order(&self) -> Vec<Preference> {

@@ -46,8 +46,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> Result<String> {
     Ok(lines)
 }
 
-/// Returns the job with defaults for all settings that change no row. The locations of other outputs and of the second source are
-/// omitted, because the inputs cover them.
+/// Returns the job with defaults for all settings that change no row. The locations of other outputs, of the second source and of decisions
+/// are omitted, because the inputs cover them.
 fn deciding(mut job: Job) -> Job {
     job.name.clear();
     job.first_day = None;
@@ -63,6 +63,9 @@ fn deciding(mut job: Job) -> Job {
             Reference::Outputs { urls, .. } => urls.clear(),
             Reference::Source(second) => **second = job.source.clone(),
         }
+    }
+    if let Some(file) = &mut job.clusters.decisions {
+        file.clear();
     }
     job.lsh.choice = Choice::Given;
     job.alarms = Alarms::default();

@@ -92,6 +92,8 @@ pub struct Columns {
     pub groups: bool,
     /// The cluster method.
     pub clusters: ClusterMethod,
+    /// Whether `pairs` contains decisions.
+    pub decisions: bool,
 }
 
 /// The parts of sketches in the table `documents`.

@@ -9,7 +9,7 @@ use super::format::FormatName;
 use super::shingle::{check_shingle, check_short};
 use super::source::Source;
 use super::values::{Checked, Wrong, require, wrong};
-use super::{Format, Input, Job, Reuse};
+use super::{Compare, Format, Input, Job, Reuse, SameId, ScoreBy, Short};
 use crate::address;
 use crate::error::{Error, Result};
 
@@ -29,7 +29,27 @@ fn checked(job: &Job) -> Checked<()> {
     job.minhash.check(job.shingle.hash)?;
     job.score.check(job.candidates.method)?;
     check_short(&job.shingle, &job.score)?;
+    check_decisions(job)?;
     job.lsh.check(job.minhash.permutations)
+}
+
+/// Checks that decisions can be applied to the pairs of a job.
+fn check_decisions(job: &Job) -> Checked<()> {
+    if job.clusters.decisions.is_none() {
+        return Ok(());
+    }
+    for (is_wrong, fault) in [
+        (!job.candidates.method.compares(), "candidates.method = \"none\", which finds no pairs"),
+        (job.candidates.compare == Compare::Across, "candidates.compare = \"across\""),
+        (job.score.by == ScoreBy::Signature, "score.by = \"signature\": expected exact similarities"),
+        (job.shingle.short == Short::Empty, "shingle.short = \"empty\""),
+        (!job.clusters.thresholds.is_empty(), "clusters.thresholds"),
+        (job.second_source().is_some(), "against.source: name an output as against.output"),
+        (job.same_id() == Some(SameId::Replace), "against.same_id = \"replace\""),
+    ] {
+        require(!is_wrong, "clusters.decisions", format!("cannot be combined with {fault}"))?;
+    }
+    Ok(())
 }
 
 /// Resolves a job file: fills in defaults, checks every rule, and chooses bands and rows.
@@ -91,7 +111,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     file.alarms.check(&source)?;
     file.output.check(&source)?;
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
-    Ok(Job {
+    let job = Job {
         name: name.unwrap_or_else(|| "unnamed".into()),
         source,
         input: reused.map_or(Input::Read, |output| Input::Reuse(Reuse { output, keeps_shingles })),
@@ -108,7 +128,9 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         alarms: file.alarms,
         output: file.output,
         engine: file.engine.checked()?,
-    })
+    };
+    check_decisions(&job)?;
+    Ok(job)
 }
 
 /// Returns the finished output that is the source of `file`, if its format is `output`.

@@ -168,7 +168,8 @@ impl Job {
         let (groups, bits) = (self.has_groups(), self.minhash.bits);
         let bucket_tags =
             keep.signatures() && self.candidates.method.compares() && self.lsh.table_size.is_none();
-        Columns { keep, bits, bucket_tags, pair_passages, groups, clusters: self.clusters.method }
+        let (clusters, decisions) = (self.clusters.method, self.clusters.decisions.is_some());
+        Columns { keep, bits, bucket_tags, pair_passages, groups, clusters, decisions }
     }
 
     pub(crate) fn has_groups(&self) -> bool {
@@ -197,6 +198,8 @@ impl Job {
             output,
             // The merged outputs lack these documents, so the merge leaves none out.
             source: Source { forgotten: None, ..last.source.clone() },
+            // The merged outputs contain their decisions.
+            clusters: Clusters { decisions: None, ..last.clusters.clone() },
             ..last.clone()
         }
     }
@@ -219,6 +222,9 @@ impl Job {
             Some(Reference::Outputs { urls, .. }) => make_absolute(urls)?,
             Some(Reference::Source(source)) => make_absolute(&mut source.urls)?,
             None => {}
+        }
+        if let Some(file) = job.clusters.decisions.as_mut().filter(|file| *file != Clusters::EARLIER) {
+            make_absolute(std::slice::from_mut(file))?;
         }
         Ok(job)
     }

@@ -8,11 +8,9 @@ pub mod reread;
 pub mod rows;
 pub mod show;
 pub mod spreadsheets;
-mod table_file;
 
 pub(crate) use finished::near_ids;
 pub use finished::{Finished, Id, not_found};
-pub(crate) use table_file::table_file;
 
 use datafusion::prelude::SessionContext;
 

@@ -86,9 +86,18 @@ pub struct PairsView {
 }
 
 /// Returns at most `most` pairs in a finished output, and the number of all pairs. If `of` is given, returns only pairs with this new
-/// document. Only the returned pairs and one batch are in memory.
-pub async fn pairs(finished: &Finished, first: PairOrder, of: Option<&Id>, most: usize) -> Result<PairsView> {
+/// document. With `undecided`, returns only pairs without a decision. Only the returned pairs and one batch are in memory.
+pub async fn pairs(
+    finished: &Finished,
+    first: PairOrder,
+    of: Option<&Id>,
+    undecided: bool,
+    most: usize,
+) -> Result<PairsView> {
     let mut table = finished.stored(Table::Pairs).await?;
+    if undecided && finished.job().clusters.decisions.is_some() {
+        table = table.filter(col("decision").is_null())?;
+    }
     if let Some(id) = of {
         let is_b = col("id_b").eq(id.literal()).and(!col("reference_b"));
         table = table.filter(col("id_a").eq(id.literal()).or(is_b))?;

@@ -106,6 +106,9 @@ pub struct Run {
     /// The fingerprints of the merged outputs. A merged output among them is replaced by the fingerprints of its own parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
+    /// The file of decisions that the job names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<DecisionsFile>,
     /// The counts of the run.
     pub counts: Counts,
     /// The number of rejected documents by reason.
@@ -254,6 +257,19 @@ pub struct AppliedReference {
     pub fingerprint: String,
 }
 
+/// A file of decisions: see `clusters.decisions`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionsFile {
+    /// The path or URL of the file.
+    pub file: String,
+    /// The number of pairs with a verdict in the file.
+    pub decisions: u64,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The CRC-32 (IEEE) of the bytes.
+    pub crc32: u32,
+}
+
 /// The time and the rows of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
@@ -312,6 +328,8 @@ counts! {
     clustered_documents: u64,
     /// Clusters of similar documents.
     clusters: u64,
+    /// Decisions about pairs of documents, from clusters.decisions and from reference outputs.
+    decisions: Option<u64>,
     /// Documents in dense groups. They are paired with leaders instead of each other.
     dense_documents: Option<u64>,
     /// The number of unwritten pairs of different shingle sets in dense groups, estimated from a sample.
@@ -376,6 +394,8 @@ counts! {
     superseded_reference_documents: Option<u64>,
     /// Reference documents that may match new documents.
     compared_reference_documents: Option<u64>,
+    /// Ids in decisions that no document has.
+    unknown_decision_ids: Option<u64>,
 }
 
 impl Counts {

@@ -139,6 +139,9 @@ fn difference(job: &Job, input: &RunInput, manifest: &Manifest) -> String {
     if job.second_source().is_none() {
         inputs.extend(outputs(&input.reference_record(), &manifest.reference_outputs));
     }
+    if input.ledger.as_ref().and_then(|ledger| ledger.file.as_ref()) != manifest.decisions.as_ref() {
+        inputs.push("clusters.decisions".to_owned());
+    }
     if inputs.is_empty() {
         return "of other inputs".to_owned();
     }

@@ -2,6 +2,7 @@
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
+use super::ledger::Ledger;
 use super::overlap;
 use super::reference::ReferenceDocuments;
 use super::reference::ancestors::same_frequent;
@@ -26,6 +27,8 @@ pub(crate) struct RunInput {
     outputs: Option<Chain>,
     merges: bool,
     pub(super) reference: Option<ReferenceDocuments>,
+    /// The decisions of the job and of earlier outputs.
+    pub(super) ledger: Option<Ledger>,
 }
 
 impl RunInput {
@@ -45,7 +48,19 @@ impl RunInput {
         };
         let reference = ReferenceDocuments::find(session, job).await?;
         let merges = matches!(job.input, job::Input::Merge(_));
-        Ok(Self { listed, merged_sources, outputs, merges, reference })
+        let earlier = outputs.as_ref().filter(|_| merges);
+        let earlier = earlier
+            .or(reference.as_ref().and_then(ReferenceDocuments::outputs).map(|outputs| &outputs.chain));
+        let ledger = Ledger::read(session, job, earlier).await?;
+        if let (Some(earlier), Some(_)) = (earlier, &ledger) {
+            earlier.check_decidable()?;
+        }
+        Ok(Self { listed, merged_sources, outputs, merges, reference, ledger })
+    }
+
+    /// Returns the job, with the decisions of earlier outputs if the job has no decisions of its own.
+    pub(crate) fn settled(&self, job: &Job) -> Result<Job> {
+        self.ledger.as_ref().map_or_else(|| Ok(job.clone()), |ledger| ledger.settled(job))
     }
 
     /// Refuses an output that overlaps with an input. Fails with `Kind::Job`, with the output and the input, if they overlap.
@@ -69,6 +84,7 @@ impl RunInput {
             }
         };
         inputs.extend(Origin::reference_inputs(&self.reference_record()));
+        inputs.extend(self.ledger.as_ref().and_then(Ledger::input));
         fingerprint(job, &inputs)
     }
 
@@ -85,6 +101,7 @@ impl RunInput {
         let mut inputs = as_read.inputs.clone();
         let record = self.reference.as_ref().map(|reference| reference.record_as_read(job, finished));
         inputs.extend(Origin::reference_inputs(&record.transpose()?.unwrap_or_default()));
+        inputs.extend(self.ledger.as_ref().and_then(Ledger::input));
         let fingerprint = fingerprint(job, &inputs)?;
         // Contents are read only if nothing else differs.
         if fingerprint != finished.fingerprint

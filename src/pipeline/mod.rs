@@ -10,6 +10,7 @@ mod existing;
 mod groups;
 mod input;
 pub(crate) mod keep_values;
+pub(crate) mod ledger;
 pub(crate) mod numbers;
 pub(crate) mod overlap;
 mod parts;
@@ -76,6 +77,7 @@ pub async fn run(
         let made = earlier.as_ref().and_then(|earlier| earlier.job().ok());
         let job = &made.map_or_else(|| absolute.clone(), |made| absolute.with_places_of(&made));
         let input = RunInput::find(session, job).await?;
+        let job = &input.settled(job)?;
         input.refuse_overlap(&output)?;
         input.check_frequent().await?;
         let mut fingerprint = input.fingerprint(job)?;

@@ -9,6 +9,7 @@ use super::existing::{Outcome, PreviousResult, finished};
 use super::input::RunInput;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
+use super::stage::decisions::unknown_ids;
 use super::stage::documents::count_left_out;
 use super::stage::search::dense_groups;
 use super::stage::totals::{Total, Totals};
@@ -56,6 +57,7 @@ pub(super) async fn publish(cx: StageContext<'_>, replaced: PreviousResult) -> R
         origins,
         reference_outputs: input.reference_record(),
         merged: input.merged().map(Chain::fingerprints).unwrap_or_default(),
+        decisions: input.ledger.as_ref().and_then(|ledger| ledger.file.clone()),
         counts,
         rejects: totals.rejects(),
         stages: cx.runner.times(),
@@ -106,6 +108,8 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
         outputs.map_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS), |outputs| outputs.chain.live_count());
     let has_several_sources = merged.is_none() && cx.input.origins().len() > 1;
     let mut counts = Counts {
+        decisions: written(Table::Decisions),
+        unknown_decision_ids: written(Table::Decisions).map(|_| cx.rows(WorkTable::UNKNOWN)),
         documents: cx.rows(Table::Documents),
         rejects: cx.rows(Table::Rejects),
         pairs: cx.rows(Table::Pairs),
@@ -146,6 +150,7 @@ async fn counts(cx: &StageContext<'_>, totals: &Totals) -> Result<(Counts, Vec<S
     let skipped = count_left_out(cx, &mut counts).await?;
     let mut warnings: Vec<String> = job.first_day_warning().into_iter().chain(counts.warning()).collect();
     warnings.extend(job.warnings().into_iter().chain(skipped));
+    warnings.extend(unknown_ids(cx).await?);
     if let Some(outputs) = outputs {
         warnings.extend(outputs.not_replaced(cx).await?);
     }

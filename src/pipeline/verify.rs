@@ -20,7 +20,7 @@ use crate::frames;
 use crate::frames::copies::{scores_of_equal_sets, unscored, without_copies};
 use crate::frames::reference::{mark, with_reference};
 use crate::frames::scores::{self, PairBlock, SketchJoin, segments};
-use crate::job::{Compare, Job, NewPairs, ScoreBy};
+use crate::job::{Compare, Job, NewPairs, Score, ScoreBy};
 
 /// The number of bytes in a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
@@ -180,7 +180,19 @@ pub(super) async fn verify<'a>(
         let compared = scores::scores(documents, candidates, join, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
-    compare(cx, documents, sketches::average_bytes(cx).await?, candidates, score)
+    compare(cx, documents, sketches::average_bytes(cx).await?, compared_sides(cx, candidates)?, score)
+}
+
+/// Scores the pairs (a, b), whatever their similarity.
+pub(super) async fn score_every<'a>(
+    cx: &'a StageContext<'_>,
+    documents: BoundedRows,
+    pairs: BoundedRows,
+) -> Result<Planned<'a>> {
+    let every = Score { threshold: 0.0, ..Score::default() };
+    let score =
+        move |documents, pairs, join| Ok(vec![scores::scores(documents, pairs, join, &every, &cx.job.lsh)?]);
+    compare(cx, documents, sketches::average_bytes(cx).await?, pairs, score)
 }
 
 /// Drops candidates with signatures that agree in fewer values than the threshold requires.
@@ -193,7 +205,7 @@ pub(super) fn agree<'a>(
     let agreeing = move |documents, candidates, join| {
         Ok(vec![scores::agreeing(documents, candidates, join, &job.score, &job.lsh)?])
     };
-    compare(cx, signatures, signature_bytes(job), candidates, agreeing)
+    compare(cx, signatures, signature_bytes(job), compared_sides(cx, candidates)?, agreeing)
 }
 
 /// Whether to drop candidates by their signatures first, which is cheaper if it saves enough shingles.
@@ -235,7 +247,7 @@ fn compare<'a>(
     let count = candidates.count;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
-    let candidates = compared_sides(cx, candidates.frame)?;
+    let candidates = candidates.frame;
     let first = load.cheapest_join(cx.engine());
     let at_first = cx.engine().partitions(first.shuffled);
     let mut named = documents.frame.clone();
@@ -259,10 +271,10 @@ fn compare<'a>(
 }
 
 /// Keeps the pairs (a, b, ..) that the job compares. Some jobs compare new documents only with reference documents.
-fn compared_sides(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
+fn compared_sides(cx: &StageContext<'_>, pairs: BoundedRows) -> Result<BoundedRows> {
     match cx.reference_docs()? {
         Some(reference) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
-            with_reference(pairs, reference)
+            Ok(BoundedRows { frame: with_reference(pairs.frame, reference)?, ..pairs })
         }
         _ => Ok(pairs),
     }
@@ -284,7 +296,7 @@ pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Re
     let blocks = PairBlock::all(segments).into_iter().map(|block| {
         let (documents, slices) = (documents.clone(), slices(cx.session())?);
         let scores = scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
-        groups::compared(cx, compared_sides(cx, scores)?)
+        groups::compared(cx, compared_sides(cx, BoundedRows { frame: scores, count: 0 })?.frame)
     });
     blocks.collect()
 }

@@ -42,9 +42,10 @@ pub(super) async fn read(session: &SessionContext, finished: &Finished, url: &st
     let verdicts = alarms::verdicts(finished, job, bounds).await?;
     let has_bounds = job.alarms.has_bounds();
     let per_unit = per_unit(job.score.threshold);
-    let (spared, spared_examples) = match job.clusters.contained {
-        Some(_) => (Some(query(session, SPARED).await?), query(session, SPARED_EXAMPLES).await?),
-        None => (None, Vec::new()),
+    let (spared, spared_examples) = if job.clusters.spares() {
+        (Some(query(session, SPARED).await?), query(session, SPARED_EXAMPLES).await?)
+    } else {
+        (None, Vec::new())
     };
     Ok(Report {
         output: masked(url),

@@ -106,6 +106,7 @@ impl ReportPage<'_> {
     fn spared(&self, reason: &str) -> &'static str {
         match reason {
             "chain" => "is not paired with the representative: other documents connect them",
+            "different" => "is different from an earlier document of the cluster, by a decision",
             _ => "the representative lacks too many of its shingles",
         }
     }

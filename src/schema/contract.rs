@@ -60,9 +60,11 @@ tables! {
     /// Clusters in earlier runs that now have another id.
     ClusterIdChanges = "cluster_id_changes" if |job| job.continues_clusters(),
     /// Documents that are kept although another document represents their cluster.
-    Spared = "spared" if |job| job.clusters.contained.is_some(),
+    Spared = "spared" if |job| job.clusters.spares(),
     /// Documents that are removed because a spared document has the same shingles.
-    SparedCopies = "spared_copies" if |job| job.clusters.contained.is_some(),
+    SparedCopies = "spared_copies" if |job| job.clusters.spares(),
+    /// The decisions about pairs.
+    Decisions = "decisions" if |job| job.clusters.decisions.is_some(),
     /// The occurrences of repeated passages in documents.
     Spans = "spans" if |job| job.passages.is_some(),
     /// The repeated passages.
@@ -248,7 +250,7 @@ impl Contract {
     /// `documents` contains the kept sketches and the carried columns. `pairs` and `clusters` can contain groups, and `pairs` can contain
     /// passages. `clusters` contains `weakest_link` if the cluster method finds it.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, bits, bucket_tags, pair_passages, groups, clusters } = columns;
+        let Columns { keep, bits, bucket_tags, pair_passages, groups, clusters, decisions } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -257,6 +259,9 @@ impl Contract {
         }
         if self.table == Table::Pairs && !pair_passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
+        }
+        if self.table == Table::Pairs && !decisions {
+            contract.leave_out("decision");
         }
         if self.table == Table::Clusters && !clusters.has_weakest_links() {
             contract.leave_out("weakest_link");
@@ -454,6 +459,7 @@ mod tests {
                 pair_passages: true,
                 groups: true,
                 clusters: ClusterMethod::Components,
+                decisions: true,
             };
             let schema = contract(table).over(&source, columns).arrow_schema();
             for name in ["id", "id_a", "id_b", "cluster_id"] {

@@ -12,6 +12,7 @@ mod listing;
 mod other_files;
 mod reading;
 mod rows;
+mod table_file;
 
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ pub(crate) use self::rows::parts::files_of_partition;
 pub(crate) use self::rows::parts::{part, parts};
 pub use self::rows::selection::Selection;
 pub(crate) use self::rows::selection::{DocumentPlaces, RowSet};
+pub(crate) use self::table_file::table_file;
 
 /// Access for the fuzzer.
 #[doc(hidden)]

@@ -404,6 +404,15 @@ fn a_page_is_filled_with_the_keyboard_alone() {
     let words: Vec<&str> = labels.iter().map(|row| row[2].as_str()).collect();
     assert_eq!(words[..6], ["label", "yes", "yes", "no", "", "yes"]);
     assert!(words[6..].iter().all(|word| word.is_empty()) && words.len() as u64 == pairs + 1);
+    // The same labels as decisions, with the ids of the documents.
+    browser.press("w");
+    let decisions = csv_records(&std::fs::read_to_string(browser.saved()).unwrap());
+    let verdicts: Vec<&str> = decisions.iter().map(|row| row[2].as_str()).collect();
+    assert_eq!(verdicts, ["verdict", "same", "same", "different", "same"]);
+    let pack = csv_records(&std::fs::read_to_string(scene.path("pack/audit.csv")).unwrap());
+    let id_a = pack[0].iter().position(|name| name == "id_a").unwrap();
+    let unquoted = |id: &str| id.strip_prefix('\'').unwrap_or(id).to_owned();
+    assert_eq!(unquoted(&decisions[1][0]), unquoted(&pack[1][id_a]));
     // Nothing acted, and nothing was asked for besides the page.
     assert!(browser.value("document.title").as_str().unwrap().starts_with("Pairs to judge"));
     let page = format!("file://{}", scene.path("pack/audit.html").display());

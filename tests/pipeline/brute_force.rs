@@ -7,6 +7,7 @@ use resemblance::error::Result;
 
 use crate::support::oracle::answer::{Answer, Documents, Name, add, answer};
 use crate::support::oracle::corpus::{Corpus, Files, Sorted, Text, rename, sorted, write};
+use crate::support::oracle::decisions::Decisions;
 use crate::support::oracle::found::{Found, check_frequent, check_rejects};
 use crate::support::oracle::settings::{Family, From, Hash, Settings};
 use crate::support::sketch_joins::{Machine, run_on};
@@ -29,6 +30,8 @@ struct Seen {
     removed: usize,
     spared: BTreeMap<String, usize>,
     spared_copies: usize,
+    decisions: usize,
+    decided_pairs: BTreeMap<String, usize>,
     lossy: u64,
     lost: u64,
     levels: usize,
@@ -123,7 +126,8 @@ impl<'a> Case<'a> {
         let (files, sorted) = self.write("in", files);
         let mut documents = Documents::new();
         let dictionary = add(&mut documents, &sorted, &self.settings, false, 0);
-        let job = self.job("in", "out", &[]);
+        let decided = self.decide(&documents);
+        let job = self.job("in", "out", &decided);
         // The factors are drawn from a dictionary that has too few entries.
         if self.settings.family == Family::Linear(None) && dictionary.len() < self.settings.permutations {
             let output = self.path("out");
@@ -145,7 +149,7 @@ impl<'a> Case<'a> {
             self.check_apply("out", &files);
         }
         // Without `clusters.contained` more is removed.
-        if self.settings.contained.take().is_some() {
+        if self.settings.decisions.is_none() && self.settings.contained.take().is_some() {
             let job = self.job("in", "unsafe", &[]);
             self.run(&job, "unsafe");
             let all = self.check_output("unsafe", &documents, 0, true).losses;
@@ -228,6 +232,7 @@ impl<'a> Case<'a> {
             if self.settings.new_old {
                 sets.push("against.pairs=new-old".to_owned());
             }
+            sets.extend(self.decide(&documents));
             let job = self.job(&source, &output, &sets);
             self.run(&job, &output);
             for ((_, id), document) in documents.iter_mut().filter(|(_, document)| document.run < day) {
@@ -236,6 +241,7 @@ impl<'a> Case<'a> {
             }
             let expected = self.check_output(&output, &documents, day, day == 0);
             if self.settings.from == From::Days
+                && self.settings.decisions.is_none()
                 && !self.settings.representative
                 && !self.settings.may_be_dense()
             {
@@ -249,8 +255,12 @@ impl<'a> Case<'a> {
                 _ => check_rejects(&self.path(&output), "rejects", &sorted.rejects, &self.what),
             }
             let clusters = table(&self.path(&output), "clusters");
+            let spared: BTreeSet<String> = match self.settings.decisions {
+                Some(_) => strings(&table(&self.path(&output), "spared"), "id").into_iter().collect(),
+                None => BTreeSet::new(),
+            };
             for (id, stays) in strings(&clusters, "id").into_iter().zip(bools(&clusters, "representative")) {
-                match stays {
+                match stays || spared.contains(&id) {
                     true => removed.remove(&id),
                     false => removed.insert(id),
                 };
@@ -300,6 +310,18 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Adds decisions about documents of this day and of earlier days. The file has the new decisions, and earlier outputs have the others.
+    fn decide(&mut self, documents: &Documents) -> Vec<String> {
+        let Some(decisions) = &mut self.settings.decisions else { return Vec::new() };
+        let known = decisions.0.len();
+        decisions.draw(documents, &mut self.random);
+        let csv = decisions.csv(known);
+        self.seen.decisions += decisions.0.len() - known;
+        let file = self.path(&format!("decisions-{known}.csv"));
+        std::fs::write(&file, csv).unwrap();
+        vec![format!("clusters.decisions={:?}", file.display().to_string())]
+    }
+
     fn repeat_ids(&mut self, texts: &mut [Text], documents: &Documents) {
         let ids: Vec<&String> = documents.keys().map(|name| &name.1).collect();
         for text in 0..texts.len().min(1 + self.random.below(3)) {
@@ -337,7 +359,10 @@ impl<'a> Case<'a> {
         seen.chained += expected.chained;
         seen.levels += expected.levels.iter().skip(1).map(|(_, rows)| rows.len()).sum::<usize>();
         seen.spared_copies += expected.losses.copies.len();
-        for spared in expected.losses.spared.values().filter(|_| settings.contained.is_some()) {
+        for decision in expected.pairs.values().filter_map(|pair| pair.decision.clone()) {
+            *seen.decided_pairs.entry(decision).or_default() += 1;
+        }
+        for spared in expected.losses.spared.values() {
             *seen.spared.entry(spared.reason.clone()).or_default() += 1;
         }
         expected
@@ -353,7 +378,7 @@ impl<'a> Case<'a> {
         let ids = strings(&clusters, "id").into_iter().zip(flags);
         let mut gone: BTreeSet<String> =
             ids.filter(|(_, (known, stays))| !known && !stays).map(|(id, _)| id).collect();
-        if self.settings.contained.is_some() {
+        if self.settings.contained.is_some() || self.settings.decisions.is_some() {
             let copies = strings(&table(&output, "spared_copies"), "id");
             let spared = strings(&table(&output, "spared"), "id");
             gone.retain(|id| copies.contains(id) || !spared.contains(id));
@@ -418,6 +443,35 @@ fn random_losses() {
     let lossy = seen.lost > 50 && seen.lossy > 15 && seen.spared_copies > 5;
     assert_seen(12, many && lossy && seen.levels > 50 && seen.chained > 10, &seen);
 }
+
+/// Decisions in one run, over days and in merges, with each cluster method, with `clusters.contained` and without.
+fn decisions(half: u64) {
+    let seen = cases(200, (half, 2), |seed, random| {
+        let from = [From::OneRun, From::Days][seed as usize / 2 % 2];
+        let contained = [None, Some(0.9), None][seed as usize / 4 % 3];
+        let keep = if from == From::Days { "['length desc', 'id', 'reference']" } else { "['id desc']" };
+        Settings {
+            from,
+            contained,
+            days: 3,
+            documents: 14 + 26 * usize::from(from == From::OneRun),
+            method: ["lsh", "prefix", "all"][random.below(3)],
+            threshold: [0.3, 0.5, 0.8][random.below(3)],
+            compare: [None, Some("within")][random.below(2)],
+            new_old: from == From::Days && random.below(3) == 0,
+            max_expand: if from == From::Days { 0 } else { [0, 2, 1000][random.below(3)] },
+            star: from == From::OneRun && random.below(4) == 0,
+            keep,
+            thresholds: Vec::new(),
+            decisions: Some(Decisions::default()),
+            ..Settings::plain(random)
+        }
+    });
+    let decided = seen.decided_pairs.values().all(|&times| times > 50) && seen.decided_pairs.len() == 2;
+    assert_seen(200, decided && seen.spared.get("different").is_some_and(|&times| times > 10), &seen);
+}
+
+parts!(decisions: random_decisions_of_odd_seeds = 1, random_decisions_of_even_seeds = 0);
 
 /// Clusters that do not fit in memory are found in rounds.
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod corpus;
+pub mod decisions;
 pub mod found;
 pub mod losses;
 pub mod settings;

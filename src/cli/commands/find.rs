@@ -68,7 +68,7 @@ fn first_pairs(job: &Job, most: usize) -> Result<(PairsView, MemberTexts)> {
     JobRuntime::start(&job.engine)?.run(async {
         let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
-        let found = show::pairs(&finished, PairOrder::MostSimilar, None, most).await?;
+        let found = show::pairs(&finished, PairOrder::MostSimilar, None, false, most).await?;
         let texts = MemberTexts::open(&finished, found.first.iter().flat_map(PairRow::documents)).await?;
         Ok((found, texts))
     })

@@ -240,7 +240,14 @@ fn numbers(job: &Job, manifest: &Manifest) -> String {
     numbers.line(counts.removed_documents, "document", &rest);
     let rest = " that would be lost: no document that stays of the same cluster has them";
     numbers.line(counts.lost_shingles, "shingle", rest);
-    let rest = " kept: the document that represents their cluster does not contain them";
+    let unknown = counts.unknown_decision_ids.filter(|ids| *ids > 0);
+    let unknown = unknown.map(|ids| format!("; no document has {ids} of their ids")).unwrap_or_default();
+    numbers.line(counts.decisions, "decision", &format!(" about pairs of documents{unknown}"));
+    let rest = if counts.decisions.is_some() {
+        " kept besides the representatives: the table spared gives the reasons"
+    } else {
+        " kept: the document that represents their cluster does not contain them"
+    };
     numbers.line(counts.spared, "document", rest);
     let rest = format!(" inside documents that occur more than once, {} times together", more(counts.spans));
     numbers.line(counts.passages.filter(|_| counts.spans.is_some()), "passage", &rest);

@@ -28,6 +28,7 @@ use crate::page::passages::{CommonPassage, CommonPassages};
 #[derive(clap::Args)]
 #[command(after_help = "  resemblance show out/reviews/ --pairs least-similar --top 5
   resemblance show out/reviews/ --cluster 42
+  resemblance show out/reviews/ --undecided --top 20
   resemblance show out/reviews/ --top 20 --html pairs.html
   resemblance show out/pages/ --passage 0f3a9c
   resemblance show out/reviews/ --top 1000 --excel > pairs.csv
@@ -35,9 +36,12 @@ use crate::page::passages::{CommonPassage, CommonPassages};
 pub(crate) struct Show {
     /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
-    /// Order of the pairs
-    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::MostSimilar, conflicts_with = "cluster")]
-    pairs: Which,
+    /// Order of the pairs [default: most-similar, or least-similar with --undecided]
+    #[arg(long, value_enum, value_name = "WHICH", conflicts_with = "cluster")]
+    pairs: Option<Which>,
+    /// Show only pairs without a decision: see clusters.decisions in the job
+    #[arg(long, conflicts_with_all = ["cluster", "passage"])]
+    undecided: bool,
     /// Show only pairs of this document
     #[arg(long, allow_negative_numbers = true, conflicts_with = "cluster")]
     id: Option<String>,
@@ -150,7 +154,8 @@ impl Show {
     }
 
     fn first(&self, job_seed: u64) -> PairOrder {
-        match self.pairs {
+        let by_default = if self.undecided { Which::LeastSimilar } else { Which::MostSimilar };
+        match self.pairs.unwrap_or(by_default) {
             Which::MostSimilar => PairOrder::MostSimilar,
             Which::LeastSimilar => PairOrder::LeastSimilar,
             Which::Random => PairOrder::Random { seed: self.seed.unwrap_or(job_seed) },
@@ -158,6 +163,11 @@ impl Show {
     }
 
     async fn removed(&self, applied: &AppliedResult) -> Result<ShowView> {
+        if self.undecided {
+            return Err(Error::job(
+                "--undecided: expected an output of run, and got a result of apply or dedup",
+            ));
+        }
         let filter = match (&self.id, &self.cluster) {
             (Some(id), _) => RemovedFilter::Document(id),
             (None, Some(id)) => RemovedFilter::Cluster(id),
@@ -190,14 +200,14 @@ impl Show {
             None => None,
         };
         let first = self.first(job.minhash.seed);
-        let found = show::pairs(finished, first, id.as_ref(), self.top).await?;
+        let found = show::pairs(finished, first, id.as_ref(), self.undecided, self.top).await?;
         let texts = MemberTexts::open(finished, found.first.iter().flat_map(PairRow::documents)).await?;
         Ok(ShowView {
             pairs: found.first,
             texts,
             cluster_id: None,
             head: String::new(),
-            noun: "pair",
+            noun: if self.undecided { "undecided pair" } else { "pair" },
             all: found.all,
             job: job.clone(),
         })

@@ -87,18 +87,30 @@
     document.getElementById("details").setAttribute("aria-pressed", String(document.body.classList.contains("details")));
   }
 
-  function save() {
-    const rows = pairs.map((pair) => [pair.dataset.pair, pair.dataset.key, labelOf(pair) || ""].join(","));
-    const file = new Blob(["pair,key,label\r\n" + rows.join("\r\n") + "\r\n"], { type: "text/csv" });
+  function write(name, head, rows) {
+    const lines = [head].concat(rows).map((row) => row.join(",") + "\r\n");
     const link = document.createElement("a");
-    link.href = URL.createObjectURL(file);
-    link.download = "labels.csv";
+    link.href = URL.createObjectURL(new Blob(lines, { type: "text/csv" }));
+    link.download = name;
     document.body.append(link);
     link.click();
     link.remove();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
     saved = true;
-    say("labels.csv is saved: " + done() + " of " + pairs.length + " pairs are labelled.");
+    say(name + " is saved: " + done() + " of " + pairs.length + " pairs are labelled.");
+  }
+
+  function save() {
+    write("labels.csv", ["pair", "key", "label"],
+      pairs.map((pair) => [pair.dataset.pair, pair.dataset.key, labelOf(pair) || ""]));
+  }
+
+  const verdicts = { yes: "same", no: "different", unsure: "unsure" };
+  const quoted = (text) => "\"" + text.replaceAll("\"", "\"\"") + "\"";
+
+  function decide() {
+    write("decisions.csv", ["id_a", "id_b", "verdict"],
+      pairs.filter(labelOf).map((pair) => [quoted(pair.dataset.a), quoted(pair.dataset.b), verdicts[labelOf(pair)]]));
   }
 
   const actions = {
@@ -111,10 +123,11 @@
     remove,
     details,
     save,
+    decide,
   };
   const keys = {
     y: "yes", n: "no", "?": "unsure", ArrowLeft: "back", ArrowRight: "forward", g: "next", Backspace: "remove", Delete: "remove",
-    d: "details", s: "save",
+    d: "details", s: "save", w: "decide",
   };
 
   document.addEventListener("keydown", (event) => {

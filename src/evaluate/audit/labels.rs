@@ -17,6 +17,7 @@ use crate::error::guard::guarded;
 use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
 use crate::parquet_headers::check_file;
+use crate::pipeline::ledger::without_quote;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Label {
@@ -180,12 +181,6 @@ impl Labels {
         }
         Ok(())
     }
-}
-
-/// Removes the `'` before texts that look like formulas in CSV files for spreadsheets.
-fn without_quote(id: &str) -> String {
-    let formula = id.strip_prefix('\'').filter(|rest| rest.starts_with(['=', '+', '-', '@', '\t', '\r']));
-    formula.unwrap_or(id).to_owned()
 }
 
 #[cfg(test)]

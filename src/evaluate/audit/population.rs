@@ -164,12 +164,13 @@ impl<'a> Population<'a> {
     /// null. `size` is the size of the cluster, or of the larger cluster if the documents are in two. `group` is the common group of the
     /// documents, or null.
     async fn pairs(&self) -> Result<DataFrame> {
-        let (spared, stays) = match self.job.clusters.contained {
-            Some(_) => (
+        let (spared, stays) = if self.job.clusters.spares() {
+            (
                 "LEFT JOIN spared s ON s.id = c.id AND s.reference = c.reference",
                 "c.representative OR s.id IS NOT NULL",
-            ),
-            None => ("", "c.representative"),
+            )
+        } else {
+            ("", "c.representative")
         };
         let group = match self.job.source.group {
             Some(_) => "CASE WHEN p.group_a = p.group_b THEN p.group_a END",

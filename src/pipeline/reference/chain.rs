@@ -33,7 +33,7 @@ pub(crate) struct KeySet(Option<Vec<u32>>);
 
 impl KeySet {
     /// Returns the condition that `key` is in the set, or `None` if all keys are. A few other keys meet it by chance.
-    pub(super) fn contains(&self, key: Expr) -> Option<Expr> {
+    pub(in crate::pipeline) fn contains(&self, key: Expr) -> Option<Expr> {
         self.0.clone().map(|set| has_tag(key, set))
     }
 }
@@ -312,13 +312,13 @@ impl Chain {
     pub(crate) fn removed(&self, keys: &KeySet) -> Result<DataFrame> {
         let clusters = self.by_run(|run, stored| {
             let clusters = own_clusters(stored, keys)?;
-            let clusters = match (&self.applied[run], stored.job().clusters.contained) {
+            let clusters = match (&self.applied[run], stored.job().clusters.spares()) {
                 (Some(applied), _) => match applied.removed()? {
                     Some(removed) => removed.with_column("representative", lit(false))?,
                     None => clusters.filter(lit(false))?,
                 },
-                (None, None) => clusters,
-                (None, Some(_)) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
+                (None, false) => clusters,
+                (None, true) => merged::with_spared(clusters, stored.table(Table::Spared)?)?,
             };
             Ok(clusters.select(columns(["id", "representative"]))?)
         })?;
@@ -353,6 +353,33 @@ impl Chain {
     /// Whether the rejects of the output with the index `at` still exist. A result of `apply` can omit them.
     pub(super) fn has_rejects(&self, at: usize) -> bool {
         self.applied.get(at).and_then(Option::as_ref).is_none_or(AppliedOutput::keeps_rejects)
+    }
+
+    /// The tables of decisions of the outputs that have decisions.
+    pub(crate) fn decisions(&self) -> Result<Vec<DataFrame>> {
+        let with = self.outputs.iter().filter(|stored| stored.job().clusters.decisions.is_some());
+        with.map(|stored| stored.table(Table::Decisions)).collect()
+    }
+
+    /// Checks that decisions can be applied to the outputs. Fails with `Kind::Job`, with the first output that does not permit it.
+    pub(crate) fn check_decidable(&self) -> Result<()> {
+        let counts = |stored: &Stored| stored.manifest().counts.clone();
+        for stored in &self.outputs {
+            let why = match counts(stored) {
+                counts if counts.pairs_left_out > 0 => {
+                    "leaves out pairs of identical documents (stars): make it again with output.max_expand = 0"
+                }
+                counts if counts.replaced_documents.is_some_and(|count| count > 0) => {
+                    "replaced documents of an earlier output (against.same_id = \"replace\")"
+                }
+                _ => continue,
+            };
+            return Err(Error::job(format!(
+                "clusters.decisions cannot be applied to {}, which {why}",
+                stored.layout().shown()
+            )));
+        }
+        Ok(())
     }
 
     /// The pairs of all outputs: `run` and [`merged::pair_columns`].

@@ -25,6 +25,10 @@ impl ReferenceDocuments {
     pub(crate) async fn edges(&self, cx: &StageContext<'_>) -> Result<DataFrame> {
         let found = reference::edges(cx.table(WorkTable::SCORES)?, cx.table(WorkTable::MEMBERS)?)?;
         match self {
+            Self::Outputs(outputs) if cx.job.clusters.decisions.is_some() => {
+                let same = cx.table(WorkTable::SAME_SCORES)?.select(columns(["a", "b"]))?;
+                Ok(found.union(outputs.edges(cx).await?)?.union(same)?)
+            }
             Self::Outputs(outputs) => Ok(found.union(outputs.edges(cx).await?)?),
             Self::Source(_) => Ok(found),
         }
@@ -174,7 +178,10 @@ impl ReferenceOutputs {
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
-            None if self.chain.all_by_components() => reference::edges_of_clusters(self.chain.clusters()?),
+            // Decisions can divide a cluster.
+            None if self.chain.all_by_components() && cx.job.clusters.decisions.is_none() => {
+                reference::edges_of_clusters(self.chain.clusters()?)
+            }
             None => Ok(self.chain.pairs()?.select(columns(["a", "b"]))?),
         }
     }

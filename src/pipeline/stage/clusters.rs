@@ -10,6 +10,7 @@ use super::interface::{
 use crate::error::Kind;
 use crate::frames::clusters::{ClusterId, cluster_level, clusters, id_changes};
 use crate::frames::copies::{Paired, Rules};
+use crate::frames::decisions::connected;
 use crate::frames::groups::{key, with_groups_of_clusters};
 use crate::frames::keep::{self, BEFORE};
 use crate::frames::ranks::{nodes_with_new, ranks, ranks_with_reference, represented, scores_of_sets};
@@ -46,7 +47,7 @@ pub(super) static RANKS: Stage = Stage::work(
             (Some(reference), _) => {
                 let nodes = nodes_with_new(components, cx.table(WorkTable::KEYS)?.select(columns(["doc"]))?)?;
                 let keys = node_keys(cx, nodes.clone()).await?;
-                ranks_with_reference(nodes, clustered(cx, reference, &keys)?, &order)?
+                ranks_with_reference(nodes, clustered(cx, reference, &keys)?, &order, cx.decisions()?)?
             }
             (None, Some(chain)) => {
                 // Documents that the merged outputs keep come before the documents that they remove.
@@ -94,7 +95,10 @@ fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments, keys: &KeySe
 }
 
 fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
-    let members = cx.table(WorkTable::MEMBERS)?;
+    let mut members = cx.table(WorkTable::MEMBERS)?;
+    if cx.job.clusters.decisions.is_some() {
+        members = connected(members, cx.table(WorkTable::COMPONENTS)?)?;
+    }
     if keep::names(order).is_empty() {
         return Ok(members);
     }
@@ -109,7 +113,8 @@ pub(super) static REPRESENTED: Stage = Stage::work(
     |_| true,
     boxed!(|cx| {
         let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
-        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
+        let frame =
+            represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job), cx.decisions()?)?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
         Ok(Planned::short(bytes, vec![frame]))
     }),
@@ -139,9 +144,12 @@ pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataF
             count += outputs.chain.count(Table::Pairs);
             scores = scores.union(outputs.pairs(cx).await?.select(score())?)?;
         }
+        if cx.job.clusters.decisions.is_some() {
+            scores = scores.union(cx.table(WorkTable::SAME_SCORES)?.select(score())?)?;
+        }
         scores = scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
     }
-    Ok((scores, count))
+    Ok((cx.joining(scores)?, count))
 }
 
 async fn cluster_ids(cx: &StageContext<'_>) -> Result<ClusterId> {

@@ -44,6 +44,7 @@ pub(super) static COMPONENTS: Stage = Stage::work(
             None => cx.table(WorkTable::SCORES)?.select(columns(["a", "b"]))?,
             Some(known) => known.edges(cx).await?,
         };
+        let connected = cx.joining(connected)?;
         let Some(found) = union_find(cx, connected.clone()).await? else {
             let (edges, bytes) = rounds(cx, connected).await?;
             return Ok(Planned::short(bytes, vec![components(edges)?]));

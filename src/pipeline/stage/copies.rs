@@ -56,6 +56,7 @@ pub(super) static COPIES: Stage = Stage::work(
         if let Some(groups) = groups::keys(cx)? {
             keys = frames::with_columns(keys, groups)?;
         }
+        let keys = cx.apart_from_copies(keys)?;
         let copies = copies(keys)?.filter(lit(cx.job.candidates.method.compares()))?;
         let rows = with_same_keys(copies, find_same_keys(cx).await?)?;
         let bytes = (cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE)) * BYTES_OF_KEY;

@@ -47,6 +47,7 @@ pub(super) static REMOVALS: Stage = Stage::work(
         if cx.reference.is_some() {
             frame = frame.distinct()?;
         }
+        frame = cx.kept_removals(frame)?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_SET + 2 * count * BYTES_OF_EDGE;
         Ok(Planned::short(bytes, vec![with_lossy(frame, cx.job)?]))
     }),
@@ -68,7 +69,7 @@ pub(super) static LOSSES: Stage = Stage::work(
         let mut frames = vec![known_losses(removals.clone(), basis, contained)?];
         let mut bytes = 0;
         if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
-            let roles = roles(removals, cx.job)?;
+            let roles = roles(cx.kept_removals(removals)?, cx.job)?;
             let frame = roles.clone().select(renamed([("doc", "needed")]))?;
             let needed = BoundedRows { frame, count: 2 * cx.rows(WorkTable::REMOVALS) };
             let (at, known) = (WorkTable::REMOVAL_POSITIONS, clustered_reference(cx)?);
@@ -91,7 +92,7 @@ pub(super) fn total(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
 pub(super) static SPARED: Stage = Stage::public(
     Table::Spared,
     |_| "write which documents stay besides the representatives, and which are copies of those".into(),
-    |job| job.clusters.contained.is_some(),
+    |job| job.clusters.spares(),
     |cx| Box::pin(plan_spared(cx)),
 )
 .with_tables(|_| vec![null(Table::Spared, "kept_id"), not_null(Table::SparedCopies, "kept_id")]);
@@ -102,7 +103,8 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let (sets, losses) = (cx.table(WorkTable::REPRESENTED)?, cx.table(WorkTable::LOSSES)?);
     let mut bytes = 2 * cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::LOSSES);
     // In all other jobs, documents with the same shingles form one group of copies, so no pairs between groups need to be added.
-    let same = if cx.reference.is_some() || job.candidates.compare == Compare::Across {
+    let split = job.candidates.compare == Compare::Across || job.clusters.decisions.is_some();
+    let same = if cx.reference.is_some() || split {
         let (scores, count) = scores_of_components(cx).await?;
         bytes += count * BYTES_OF_EDGE;
         let same = |name: &str| col("shared").eq(col(name));
@@ -116,7 +118,8 @@ async fn plan_spared<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let rules = SpareRules {
         method: job.clusters.method,
         copies_are_pairs: copies_are_pairs(job),
-        contained: job.clusters.contained.unwrap_or_default(),
+        contained: job.clusters.contained,
+        apart: cx.apart()?,
         always_stays: always_stays.clone(),
     };
     let mut frame = spared(documents, sets, losses, same, rules)?;

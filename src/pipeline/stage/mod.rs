@@ -7,6 +7,7 @@
 mod clusters;
 mod components;
 mod copies;
+pub(super) mod decisions;
 pub(super) mod documents;
 mod frequent;
 mod interface;
@@ -35,6 +36,8 @@ static SEARCH: &[&Stage] = &[
     &documents::DICTIONARY,
     &documents::SKETCHES,
     &search::NEW_FREQUENCIES,
+    &decisions::JUDGED_DOCUMENTS,
+    &decisions::UNKNOWN,
     &reference::REFERENCE_DUPLICATES,
     &reference::REFERENCE,
     &passages::UNCOMPARED,
@@ -45,6 +48,7 @@ static SEARCH: &[&Stage] = &[
     &passages::FINGERPRINT_HITS,
     &passages::WINDOWS,
     &copies::COPIES,
+    &decisions::SAME_SCORES,
     &search::ALL_FREQUENCIES,
     &pairs::CANDIDATES,
     &pairs::SCORES,
@@ -60,6 +64,7 @@ static CLUSTERS: &[&Stage] = &[
     &components::COMPONENTS,
     &clusters::RANKS,
     &clusters::REPRESENTED,
+    &decisions::APART,
     &losses::REMOVALS,
     &losses::LOSSES,
     &clusters::CLUSTERS,
@@ -70,6 +75,7 @@ static CLUSTERS: &[&Stage] = &[
     &passages::SPANS,
     &passages::PASSAGES,
     &frequent::FREQUENT_SHINGLES,
+    &decisions::DECISIONS,
 ];
 
 /// The stages that read the tables of all other stages.

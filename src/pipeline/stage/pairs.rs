@@ -83,15 +83,15 @@ fn describe_scores(job: &Job) -> String {
 /// Scores the candidates, or every two documents if the method has no candidates.
 async fn plan_scores<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     if let Some(earlier) = cx.input.merged() {
-        return Ok(Planned::new(0, vec![merged_scores(cx, earlier)?]));
+        return cx.with_same_scores(Planned::new(0, vec![merged_scores(cx, earlier)?]));
     }
     if !cx.job.candidates.method.has_candidates() {
-        return (by_method(cx.job).plan)(cx).await;
+        return cx.with_same_scores((by_method(cx.job).plan)(cx).await?);
     }
     let (candidates, same) = (candidates_to_compare(cx)?, known_scores(cx)?);
     let needed = BoundedRows { frame: frames::needed(candidates.frame.clone())?, count: candidates.count };
     let documents = candidate_sketches(cx, needed).await?;
-    verify(cx, documents, candidates, same).await
+    cx.with_same_scores(verify(cx, documents, candidates, same).await?)
 }
 
 /// Returns the scores in merged outputs, without documents that a later run replaced.
@@ -155,7 +155,8 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     let copies = has_copies.then(|| pairs_of_copies(members.clone(), rules, job.lsh.bands)).transpose()?;
     let mut frame = pairs(members.clone(), scores, rules)?;
     let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
-    if !job.has_groups() && !job.output.pair_passages {
+    let decisions = cx.decisions()?;
+    if !job.has_groups() && !job.output.pair_passages && decisions.is_none() {
         return Ok(Planned::short(bytes, std::iter::once(frame).chain(copies).collect()));
     }
     if let Some(copies) = copies {
@@ -164,6 +165,9 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
     }
     if job.has_groups() {
         frame = with_groups_of_pairs(frame, members)?;
+    }
+    if let Some(decisions) = decisions {
+        frame = decisions.of_pairs(frame)?;
     }
     if !job.output.pair_passages {
         return Ok(Planned::short(bytes, vec![frame]));

@@ -5,6 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
+use super::decisions;
 use super::documents::DUPLICATE_COLUMNS;
 use super::interface::{
     Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null, null,
@@ -20,7 +21,7 @@ use crate::pipeline::reference::{ReferenceDocuments, SecondSource};
 use crate::pipeline::tables::WorkColumns::{Id, Nullable, NumberList, Numbers, Signature, Text};
 use crate::pipeline::tables::signature_type;
 use crate::udf::arguments::{ListRows, ValueColumn};
-use crate::udf::expr_fn::has_tag;
+use crate::udf::expr_fn::{has_tag, unsigned_bits};
 
 impl WorkTable {
     /// Documents in a second source with the same key as an earlier document.
@@ -80,10 +81,17 @@ pub(super) static REFERENCE: Stage = Stage::work(
     boxed!(|cx| {
         let frame = match cx.reference {
             Some(ReferenceDocuments::Outputs(outputs)) => match new_tags(cx, outputs).await? {
-                Some(tags) => outputs.documents(cx, Some(has_tag(col("bucket_tags"), tags)))?,
+                Some(tags) => {
+                    let mut wanted = has_tag(col("bucket_tags"), tags);
+                    if cx.job.clusters.decisions.is_some() {
+                        let judged = outputs.chain.key_set(decisions::judged(cx)?).await?;
+                        wanted = wanted.or(judged.contains(unsigned_bits(col("doc"))).unwrap_or(lit(true)));
+                    }
+                    outputs.documents(cx, Some(wanted))?
+                }
                 None => {
                     let marked = (by_method(cx.job).may_match)(cx, outputs.documents(cx, None)?).await?;
-                    marked.filter(col("may_match"))?
+                    decisions::marked_or_judged(cx, marked)?
                 }
             },
             Some(ReferenceDocuments::Source(source)) => read_second_source(cx, source).await?,

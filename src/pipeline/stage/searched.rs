@@ -153,7 +153,7 @@ fn compared_in_turn(
 ) -> Result<(DataFrame, Expr)> {
     let documents = among(cx.table(Table::Documents)?.select(ordered_places(cx)?)?)?;
     let clusters = cx.table(Table::Clusters)?;
-    let spared = cx.job.clusters.contained.map(|_| cx.table(Table::Spared)).transpose()?;
+    let spared = cx.job.clusters.spares().then(|| cx.table(Table::Spared)).transpose()?;
     let Some(reference) = cx.reference else {
         return Ok((passages::in_turn(documents, clusters, spared, None)?, lit(0_u64)));
     };

@@ -115,7 +115,8 @@ async fn totals(cx: &StageContext<'_>) -> Result<DataFrame> {
 /// Counts the new documents with the same shingle set as an earlier document: one row (repeated: UInt64), null if there are no documents.
 fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
     let sizes = match cx.job.candidates.compare {
-        Compare::All if cx.job.candidates.method.compares() => {
+        // Documents in decisions are in no group of copies.
+        Compare::All if cx.job.candidates.method.compares() && cx.job.clusters.decisions.is_none() => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
@@ -129,10 +130,10 @@ fn repeated_sets(cx: &StageContext<'_>) -> Result<DataFrame> {
 /// The table `clusters`, with spared documents marked as representatives, since they are kept too.
 fn with_spared(cx: &StageContext<'_>) -> Result<DataFrame> {
     let clusters = cx.table(Table::Clusters)?;
-    match cx.job.clusters.contained {
-        None => Ok(clusters),
-        Some(_) => merged::with_spared(clusters, cx.table(Table::Spared)?),
+    if !cx.job.clusters.spares() {
+        return Ok(clusters);
     }
+    merged::with_spared(clusters, cx.table(Table::Spared)?)
 }
 
 pub(super) static COUNT_TOTALS: Stage = Stage::work(

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::corpus::Sorted;
+use super::decisions::Decisions;
 use super::losses::{Losses, losses};
 use super::settings::{From, Settings};
 use super::sketch::{Functions, buckets, kept, number};
@@ -67,6 +68,7 @@ pub struct Pair {
     pub shingles: (u64, u64),
     pub shared_bands: u64,
     pub groups: (Option<String>, Option<String>),
+    pub decision: Option<String>,
 }
 
 /// Pairs by (a, b): the smaller id first, and a new document before a known one.
@@ -108,13 +110,21 @@ pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer 
         for (y, of_y) in &all[at + 1..] {
             // The run that read the later one found the pair, unless that run reads a second source.
             let news = usize::from(is_new(x)) + usize::from(is_new(y));
-            if x.0 && y.0 || news == 2 && settings.new_old {
+            let is_same =
+                |(a, b, same): &(Name, Name, bool)| *same && (a == *x && b == *y || a == *y && b == *x);
+            let named = settings.decisions.iter().flat_map(|decisions| &decisions.0).any(is_same);
+            if x.0 && y.0 || news == 2 && settings.new_old && !named {
                 continue;
             }
             let (a, of_a, b, of_b) = if is_new(x) { (x, of_x, y, of_y) } else { (y, of_y, x, of_x) };
-            let pair = pair(of_a, of_b, settings);
-            if is_similar(of_a, of_b, &pair, settings, &meet) {
-                edges.insert(((*x).clone(), (*y).clone()), pair.jaccard);
+            let mut pair = pair(of_a, of_b, settings);
+            let judge = |decisions: &Decisions| decisions.verdict(x, y);
+            let verdict = settings.decisions.as_ref().and_then(judge);
+            pair.decision = verdict.map(|same| if same { "same" } else { "different" }.to_owned());
+            if named || is_similar(of_a, of_b, &pair, settings, &meet) {
+                if verdict != Some(false) {
+                    edges.insert(((*x).clone(), (*y).clone()), pair.jaccard);
+                }
                 if news > 0 {
                     pairs.insert(((*a).clone(), (*b).clone()), pair);
                 }
@@ -200,6 +210,7 @@ pub fn pair(a: &Document, b: &Document, settings: &Settings) -> Pair {
         shingles: (a.set.len() as u64, b.set.len() as u64),
         shared_bands: bands.filter(|(a, b)| a == b).count() as u64,
         groups: (a.group.map(str::to_owned), b.group.map(str::to_owned)),
+        decision: None,
     }
 }
 
@@ -213,10 +224,16 @@ fn written(
     let is_across = settings.compare == Some("across");
     // Copies are documents of one set, one side and, where groups are compared, one group.
     let by_group = matches!(settings.compare, Some("within" | "across"));
+    let is_judged = |name: &Name| settings.decisions.as_ref().is_some_and(|all| all.is_judged(name));
     let copies = |name: &Name| -> Vec<&Name> {
+        if is_judged(name) {
+            return Vec::new();
+        }
         let (of, new) = (&documents[name], is_new(name));
         let same = |other: &Document| other.set == of.set && (!by_group || other.group == of.group);
-        documents.iter().filter(|(name, other)| is_new(name) == new && same(other)).map(|(n, _)| n).collect()
+        let is_copy =
+            |(name, other): &(&Name, &Document)| is_new(name) == new && same(other) && !is_judged(name);
+        documents.iter().filter(is_copy).map(|(name, _)| name).collect()
     };
     let is_large = |copies: &[&Name]| {
         let most = if settings.star { 1 } else { settings.max_expand };
@@ -278,7 +295,14 @@ pub fn clusters(documents: &Documents, edges: &Edges, settings: &Settings) -> Ve
     });
     let connected = least_reachable(edges.keys().cloned());
     let mut clusters: Vec<Vec<Name>> = Vec::new();
+    let unit = |name: &Name| settings.decisions.as_ref().map_or_else(|| name.clone(), |all| all.unit(name));
     for name in order {
+        // The first of the documents that are the same decides for the others.
+        let first = |cluster: &&mut Vec<Name>| cluster.iter().any(|other| unit(other) == unit(name));
+        if let Some(cluster) = clusters.iter_mut().find(first) {
+            cluster.push(name.clone());
+            continue;
+        }
         // A representative takes all that it is a pair with, unless one before it did.
         let joins = |cluster: &&mut Vec<Name>| match settings.representative {
             true => similarity(edges, name, &cluster[0]).is_some(),

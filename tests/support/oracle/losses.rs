@@ -30,6 +30,13 @@ fn shared(a: &Document, b: &Document) -> usize {
     a.set.intersection(&b.set).count()
 }
 
+/// Whether a document is different from those before it in a cluster: documents that are the same stand where the first of them stands.
+fn is_apart(cluster: &[Name], name: &Name, settings: &Settings) -> bool {
+    let Some(decisions) = &settings.decisions else { return false };
+    let first = cluster.iter().position(|other| decisions.unit(other) == decisions.unit(name)).unwrap();
+    cluster[..first].iter().any(|other| decisions.verdict(other, name) == Some(false))
+}
+
 /// The losses of clusters whose first document represents each.
 pub fn losses(
     documents: &Documents,
@@ -52,6 +59,7 @@ pub fn losses(
             let (share, rest) = (shared as f64 / document.set.len() as f64, document.set.len() - shared);
             let is_pair = similarity(edges, &cluster[0], other).is_some();
             let reason = match settings.contained {
+                _ if is_apart(cluster, other, settings) => Some("different"),
                 Some(_) if !is_pair => Some("chain"),
                 Some(least) if share < least => Some("not_contained"),
                 _ => None,
@@ -83,7 +91,7 @@ pub fn losses(
             others_stay.push(other);
             stay.extend(&document.set);
             // The texts of an earlier output are not read to say more of its chains.
-            let is_said = is_pair || !is_known(other);
+            let is_said = is_pair || !is_known(other) && reason != "different";
             let jaccard = shared as f64 / (rest + kept.set.len()) as f64;
             let spared = Spared {
                 representative: cluster[0].1.clone(),

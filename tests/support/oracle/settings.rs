@@ -1,6 +1,7 @@
 //! Random settings, and the same as overrides of a job.
 
 use super::corpus::{Frequent, Shape};
+use super::decisions::Decisions;
 use crate::support::Random;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,6 +76,8 @@ pub struct Settings {
     pub keep: &'static str,
     pub thresholds: Vec<f64>,
     pub contained: Option<f64>,
+    /// None if the job has no decisions.
+    pub decisions: Option<Decisions>,
     pub threads: usize,
     pub max_frequency: Option<f64>,
     /// The frequent shingles of the first source, which no source is compared by.
@@ -99,7 +102,7 @@ const KEEPS: [&str; 8] = [
 
 impl Settings {
     /// Settings of a job over short plain texts whose bands find every pair.
-    fn plain(random: &mut Random) -> Self {
+    pub fn plain(random: &mut Random) -> Self {
         Self {
             shape: Shape { new: 8, words: (6, 10), vocabulary: 60, odd: false, has_header: false },
             documents: 30,
@@ -138,6 +141,7 @@ impl Settings {
             keep: "[]",
             thresholds: Vec::new(),
             contained: None,
+            decisions: None,
             threads: 1 + random.below(3),
             max_frequency: None,
             frequent: Frequent::new(),
