@@ -71,14 +71,12 @@ class Applied:
     sizes: Optional[Sizes] = None
     #: Texts by their number of documents, before and after; None without `keep_up_to`.
     repeats: Optional[list[dict[str, Any]]] = None
-    #: The figures that `require` names, as in _resemblance/proof.json.
-    proof: Optional[dict[str, Any]] = None
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Applied:
         """The counts in the JSON object of a command."""
         names = ("read", "kept", "removed", "rejected", "files", "already_finished")
-        counts: dict[str, Any] = {name: record.get(name) for name in (*names, "repeats", "proof")}
+        counts: dict[str, Any] = {name: record.get(name) for name in (*names, "repeats")}
         passages = RemovedSpans(**record["passages"]) if "passages" in record else None
         sizes = Sizes(**record["sizes"]) if record.get("sizes") else None
         return cls(**counts, losses=Losses(**record["losses"]), passages=passages, sizes=sizes)
@@ -101,8 +99,6 @@ def apply(
     max_rejected_share: Optional[float] = None,
     keep_up_to: Union[int, str, None] = None,
     identical: bool = False,
-    require: Optional[str] = None,
-    sample: Optional[int] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
     source: Optional[Places] = None,
@@ -130,9 +126,6 @@ def apply(
         max_rejected_share: the largest share of documents that the run rejected, instead of alarms.max_rejected_share of the job.
         keep_up_to: how many documents of each cluster stay, such as 3, or of each value of a column, such as "shop=2".
         identical: with keep_up_to, whether documents with byte-identical texts can stay.
-        require: bounds that must be proven before documents are removed, such as "recall>=0.95,removed<=0.3", instead of alarms.require of
-            the job.
-        sample: the number of shingle sets to draw for the proof.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
@@ -142,7 +135,7 @@ def apply(
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.
         InputError: the source is gone or has changed, or a file cannot be read or written.
-        AlarmError: a bound of the job's alarms is exceeded, and they have fail = true; or a required bound is not proven.
+        AlarmError: a bound of the job's alarms is exceeded, and they have fail = true.
     """
     given = {
         "to": None if to is None else os.fspath(to),
@@ -156,8 +149,6 @@ def apply(
         "min-documents": min_documents,
         "max-rejected-share": max_rejected_share,
         "keep-up-to": keep_up_to,
-        "require": require,
-        "sample": sample,
         "scheduler": scheduler,
         "memory": memory,
     }

@@ -1,7 +1,6 @@
 //! The repeat budget of `--keep-up-to`: the first documents of each cluster that stay, and the repeat counts before and after.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -10,73 +9,20 @@ use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::decisions::removed;
-use super::manifest::ApplySettings;
+use super::manifest::{ApplySettings, RepeatBudget, RepeatCount};
 use crate::error::{Error, Result};
 use crate::frames::{self, keep, number};
 use crate::job::{Job, Preference};
 use crate::lookup::rows;
 use crate::origins::numbered;
 use crate::output::Stored;
+use crate::pipeline::numbers::one_number;
 use crate::schema::Table;
 use crate::source::{self, DocumentPlaces, Listed};
 use crate::udf::expr_fn::document_key;
-
-/// The number of documents of a cluster that stay. A cluster consists of a kept document and the documents that it represents.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatBudget {
-    /// The maximum number of documents of a cluster that stay, at least 1.
-    pub up_to: u64,
-    /// The column with the values that have a budget each. `None` if each cluster has one budget.
-    pub per: Option<String>,
-    /// Whether documents of a cluster with byte-identical texts can stay. Otherwise, only the first of them counts.
-    pub identical: bool,
-}
-
-impl FromStr for RepeatBudget {
-    /// The message about invalid text.
-    type Err = String;
-
-    /// Parses `3` or `COLUMN=3`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (per, up_to) = match text.rsplit_once('=') {
-            Some((column, up_to)) => (Some(column.trim().to_owned()), up_to),
-            None => (None, text),
-        };
-        let up_to = up_to.trim().parse().ok().filter(|up_to| *up_to > 0);
-        match up_to.filter(|_| per.as_deref() != Some("")) {
-            Some(up_to) => Ok(Self { up_to, per, identical: false }),
-            None => {
-                Err("expected a whole number from 1, such as 2, or a column and a number, such as shop=2"
-                    .to_owned())
-            }
-        }
-    }
-}
-
-/// Texts with a repeat count in one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatedTexts {
-    /// The number of texts. A cluster counts as one text.
-    pub texts: u64,
-    /// The number of UTF-8 bytes of all their documents.
-    pub bytes: u64,
-}
-
-/// The texts whose number of documents is in one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatCount {
-    /// The minimum number of documents of a text.
-    pub from: u64,
-    /// The maximum number of documents of a text.
-    pub to: u64,
-    /// The texts in the compared documents.
-    pub before: RepeatedTexts,
-    /// The texts in the documents that stay.
-    pub after: RepeatedTexts,
-}
 
 /// The decision about each document in a cluster: (id, kept_id, bytes, stays), in memory.
 pub(super) struct BudgetRows(DataFrame);
@@ -154,29 +100,19 @@ pub(super) async fn decide(
         ])?
         .cache()
         .await?;
-    let rows = match texts(stored, sources, members.clone()).await? {
-        None => members
-            .select_exprs(&["id", "kept_id", "position AS bytes", "true AS stays"])?
-            .filter(lit(false))?,
-        Some(texts) => {
-            let place = ["origin_number", "source", "position"];
-            let of_text = ["text_origin", "text_source", "text_position"];
-            staying(members.join(texts, JoinType::Inner, &place, &of_text, None)?, stored, budget)?
-        }
-    };
+    let texts = texts(stored, sources, members.clone()).await?;
+    let place = ["origin_number", "source", "position"];
+    let of_text = ["text_origin", "text_source", "text_position"];
+    let rows = staying(members.join(texts, JoinType::Inner, &place, &of_text, None)?, stored, budget)?;
     Ok(Some(BudgetRows(rows.cache().await?)))
 }
 
 /// Returns the texts of `documents` (origin_number, source, position, ..) as (text_origin, text_source, text_position, text_key, bytes).
-/// `text_key` is a 64-bit hash of the text. Returns `None` if there are no documents.
-async fn texts(
-    stored: &Stored,
-    sources: &[(Job, Listed)],
-    documents: DataFrame,
-) -> Result<Option<DataFrame>> {
-    let places = DocumentPlaces::from_frame(documents, col("origin_number")).await?;
+/// `text_key` is a 64-bit hash of the text.
+async fn texts(stored: &Stored, sources: &[(Job, Listed)], documents: DataFrame) -> Result<DataFrame> {
+    let places = DocumentPlaces::from_frame(documents, col("origin_number")).await?.or_none_in(0);
     let read = source::read_at(stored.session(), numbered(sources), places, None).await?;
-    frames::union(read.into_iter().map(|(origin, read)| {
+    let read = read.into_iter().map(|(origin, read)| {
         Ok(read.select(vec![
             lit(origin).alias("text_origin"),
             cast(col("source"), DataType::Utf8).alias("text_source"),
@@ -184,7 +120,8 @@ async fn texts(
             document_key(col("text")).alias("text_key"),
             number(octet_length(cast(col("text"), DataType::Utf8View))).alias("bytes"),
         ])?)
-    }))
+    });
+    frames::union(read)?.ok_or_else(|| Error::bug("no source is read"))
 }
 
 /// Returns the rows of [`BudgetRows`] for `members` (id, kept_id, text_key, bytes, ..).
@@ -261,13 +198,8 @@ impl BudgetRows {
             rows::read::<TextsOfCount>(counted).await
         };
         let (before, after) = (by("before", "bytes_before").await?, by("after", "bytes_after").await?);
-        let all = match texts(stored, sources, stored.table(Table::Documents)?).await? {
-            None => 0,
-            Some(texts) => {
-                let all = texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?;
-                crate::pipeline::numbers::one_number(all).await?
-            }
-        };
+        let texts = texts(stored, sources, stored.table(Table::Documents)?).await?;
+        let all = one_number(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?).await?;
         let clustered: u64 = before.iter().map(|of| of.documents * of.texts).sum();
         let alone = TextsOfCount {
             documents: 1,
@@ -307,19 +239,6 @@ fn intervals(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn budgets_are_numbers_or_numbers_per_column() {
-        let budget = |up_to, per: Option<&str>| {
-            Ok(RepeatBudget { up_to, per: per.map(str::to_owned), identical: false })
-        };
-        assert_eq!("3".parse(), budget(3, None));
-        assert_eq!("shop=2".parse(), budget(2, Some("shop")));
-        assert_eq!("a=b = 2".parse(), budget(2, Some("a=b")));
-        for text in ["", "0", "-1", "2.5", "shop=", "shop=0", "=2", "shop"] {
-            assert!(text.parse::<RepeatBudget>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn intervals_end_at_powers_of_two() {

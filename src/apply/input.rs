@@ -6,9 +6,9 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::alarms::{self, GroupCounts, Removal, RemovalLosses};
-use super::budget::{self, BudgetRows, RepeatCount};
+use super::budget::{self, BudgetRows};
 use super::decisions::{self, dropped, removed};
-use super::manifest::{ApplySettings, PassageAction};
+use super::manifest::{ApplySettings, PassageAction, RepeatCount};
 use super::{columns, delta, files, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, TableFormat};

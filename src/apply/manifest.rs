@@ -1,11 +1,11 @@
 //! The settings and the manifest of an application, and the record that is written before its first file.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::budget::{RepeatBudget, RepeatCount};
 use crate::job::TableFormat;
 use crate::output::Stored;
 use crate::output::manifest::{File, Origin};
@@ -124,6 +124,60 @@ impl PassageAction {
     }
 }
 
+/// The number of documents of a cluster that stay. A cluster consists of a kept document and the documents that it represents.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatBudget {
+    /// The maximum number of documents of a cluster that stay, at least 1.
+    pub up_to: u64,
+    /// The column with the values that have a budget each. `None` if each cluster has one budget.
+    pub per: Option<String>,
+    /// Whether documents of a cluster with byte-identical texts can stay. Otherwise, only the first of them counts.
+    pub identical: bool,
+}
+
+impl FromStr for RepeatBudget {
+    /// The message about invalid text.
+    type Err = String;
+
+    /// Parses `3` or `COLUMN=3`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (per, up_to) = match text.rsplit_once('=') {
+            Some((column, up_to)) => (Some(column.trim().to_owned()), up_to),
+            None => (None, text),
+        };
+        let up_to = up_to.trim().parse().ok().filter(|up_to| *up_to > 0);
+        match up_to.filter(|_| per.as_deref() != Some("")) {
+            Some(up_to) => Ok(Self { up_to, per, identical: false }),
+            None => {
+                Err("expected a whole number from 1, such as 2, or a column and a number, such as shop=2"
+                    .to_owned())
+            }
+        }
+    }
+}
+
+/// Texts with a repeat count in one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatedTexts {
+    /// The number of texts. A cluster counts as one text.
+    pub texts: u64,
+    /// The number of UTF-8 bytes of all their documents.
+    pub bytes: u64,
+}
+
+/// The texts whose number of documents is in one interval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatCount {
+    /// The minimum number of documents of a text.
+    pub from: u64,
+    /// The maximum number of documents of a text.
+    pub to: u64,
+    /// The texts in the compared documents.
+    pub before: RepeatedTexts,
+    /// The texts in the documents that stay.
+    pub after: RepeatedTexts,
+}
+
 /// The settings of an application.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplySettings {
@@ -152,7 +206,8 @@ impl ApplySettings {
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
         let min_words = (*passages == PassageAction::Drop).then_some(min_words);
         let text = format!(
-            "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} {columns:?} {keep_up_to:?}"
+            "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} \
+             {columns:?} {keep_up_to:?}"
         );
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
@@ -171,5 +226,23 @@ impl ApplySettings {
     /// The names of [`Self::size_columns`].
     pub fn column_names(&self) -> Vec<&'static str> {
         names(&self.size_columns().collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_numbers_or_numbers_per_column() {
+        let budget = |up_to, per: Option<&str>| {
+            Ok(RepeatBudget { up_to, per: per.map(str::to_owned), identical: false })
+        };
+        assert_eq!("3".parse(), budget(3, None));
+        assert_eq!("shop=2".parse(), budget(2, Some("shop")));
+        assert_eq!("a=b = 2".parse(), budget(2, Some("a=b")));
+        for text in ["", "0", "-1", "2.5", "shop=", "shop=0", "=2", "shop"] {
+            assert!(text.parse::<RepeatBudget>().is_err(), "{text}");
+        }
     }
 }

@@ -36,11 +36,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
 pub use self::alarms::{GroupCounts, RemovalLosses};
-pub use self::budget::{RepeatBudget, RepeatCount, RepeatedTexts};
 use self::decisions::removed_schema;
 use self::files::SourceToWrite;
 pub use self::input::Opened;
-pub use self::manifest::{ApplyManifest, ApplySettings, PassageAction, PassageCounts, SizeCounts};
+pub use self::manifest::{
+    ApplyManifest, ApplySettings, PassageAction, PassageCounts, RepeatBudget, RepeatCount, RepeatedTexts,
+    SizeCounts,
+};
 use self::passages::removed_spans_schema;
 use self::tables::Decided;
 pub use self::tables::{ApplyForecast, forecast};

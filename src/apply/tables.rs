@@ -11,11 +11,10 @@ use datafusion::logical_expr::Partitioning;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::alarms::annotated;
-use super::budget::RepeatCount;
 use super::columns::size_rows;
 use super::decisions::{all_removed, clustered, dropped, rejected, removed_ids, removed_schema};
 use super::input::Opened;
-use super::manifest::{ApplySettings, PassageAction, PassageCounts, SizeCounts};
+use super::manifest::{ApplySettings, PassageAction, PassageCounts, RepeatCount, SizeCounts};
 use super::passages::{removed_spans, removed_spans_schema, short};
 use crate::error::{Error, Result};
 use crate::frames::{self, in_columns};

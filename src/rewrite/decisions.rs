@@ -31,18 +31,8 @@ pub(crate) const FORGET: &str = "forget";
 
 pub(crate) const DECISION_ORDER: &[&str] = &["source", "position", "byte_start", "group"];
 
-/// The columns of the table that are read as text.
-const TEXTS: [&str; 9] = [
-    "action",
-    "cluster_id",
-    "representative",
-    "kept_id",
-    "cluster_size",
-    "group",
-    "documents",
-    "copies",
-    "weight",
-];
+/// The columns of the table that are read as text, separated by spaces.
+const TEXTS: &str = "action cluster_id representative kept_id cluster_size group documents copies weight";
 
 /// Returns the columns of the table. Several rows can describe one document, each with some of the values. The values are the action, a
 /// passage to cut or mark, added columns, and the number of documents in a group.
@@ -157,7 +147,7 @@ impl Decisions {
         let to = |name: &&str, data_type: &DataType| cast(col(*name), data_type.clone()).alias(*name);
         let mut columns = vec![to(&"source", &DataType::Utf8)];
         columns.extend(["position", "byte_start", "byte_end"].iter().map(|name| to(name, &DataType::UInt64)));
-        columns.extend(TEXTS.iter().map(|name| to(name, &DataType::Utf8)));
+        columns.extend(TEXTS.split(' ').map(|name| to(&name, &DataType::Utf8)));
         let order = DECISION_ORDER.iter().map(|name| col(*name).sort(true, false)).collect();
         let table = read::frame(session, records, files, decision_schema(id))?;
         Ok(walk(Some(table.filter(is_inside)?.select(columns)?.sort(order)?)))
@@ -225,7 +215,7 @@ impl DocumentRows {
         if rows.starts.is_valid(rows.at) {
             self.spans.push(rows.starts.value(rows.at) as usize..rows.ends.value(rows.at) as usize);
         }
-        let known = TEXTS.into_iter().zip(&rows.texts).filter(|(_, column)| column.is_valid(rows.at));
+        let known = TEXTS.split(' ').zip(&rows.texts).filter(|(_, column)| column.is_valid(rows.at));
         self.texts.extend(known.map(|(name, column)| (name, column.value(rows.at).to_owned())));
         if let Some(documents) = self.texts.remove("documents") {
             self.groups.push((self.texts.remove("group"), documents));

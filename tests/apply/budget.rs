@@ -193,7 +193,7 @@ fn a_dry_run_counts_the_same_and_alarms_see_the_budget() {
     let before = files(&budgeted.applied.path(""));
     let counted = budgeted.applied.counted(&options);
     let text = budgeted.applied.dry(&options);
-    assert!(text.contains("| documents of a text ") && text.contains("3 to 4"), "{text}");
+    assert!(text.contains("| documents of a text ") && text.contains("| 9 to 16 "), "{text}");
     assert!(files(&budgeted.applied.path("")) == before);
     let kept = budgeted.expected(2, false, false, false).len() as u64;
     assert_eq!(counted["kept"], kept);
@@ -325,12 +325,11 @@ fn budgets_that_do_not_apply_are_refused() {
     let cut = ["--keep-up-to", "2", "--passages", "cut"];
     applied.refused("to", &cut, 2, &["--passages mark"]);
     let path = |name: &str| applied.path(name).display().to_string();
-    let sets = [format!("against.output={}", path("out")), format!("output.url={}", path("two"))];
-    let sets = sets.into_iter().flat_map(|set| ["--set".to_owned(), set]);
-    let ids = applied.path("in").join("b.parquet");
-    std::fs::remove_file(applied.path("in/a.parquet")).unwrap();
-    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..30).map(|at| own_words(at % 9, 12))));
-    write_columns(&ids, &documents_named("new", 30), vec![("shop", texts)], 30);
+    let sets = [("against.output", "out"), ("output.url", "two"), ("source.url", "new")];
+    let sets = sets.iter().flat_map(|(key, name)| ["--set".to_owned(), format!("{key}={}", path(name))]);
+    let shops: ArrayRef = Arc::new(StringArray::from_iter_values((0..30).map(|at| own_words(at % 9, 12))));
+    std::fs::create_dir(path("new")).unwrap();
+    write_columns(&applied.path("new/a.parquet"), &documents_named("new", 30), vec![("shop", shops)], 30);
     program!["run", path("job.toml")].args(sets).assert().success();
     let ran = program!["apply", path("two"), "--keep-up-to", "2", "--dry-run"].assert();
     ran.refused(2, &["was made with [against]", "merge it"]);
