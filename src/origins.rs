@@ -7,7 +7,7 @@ use crate::error::{Context, Error, Result};
 use crate::frames::{self, number, renamed, utf8};
 use crate::job::{Job, Source, fingerprint};
 use crate::output::Stored;
-use crate::output::manifest::{Origin, read_job};
+use crate::output::manifest::{DecisionsFile, Origin, read_job};
 use crate::schema::Table;
 use crate::source::{self, InputComparison, Listed, ReadRequest};
 
@@ -63,6 +63,7 @@ impl Stored {
         let as_read = InputComparison::new(&listed, &origin.inputs);
         let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::reference_inputs(&origin.reference_outputs));
+        inputs.extend(origin.decisions.as_ref().map(DecisionsFile::input));
         if fingerprint(&job, &inputs)? != origin.fingerprint {
             // `origin.inputs` also contains the files of a second source, so a file that `listed` lacks may still exist.
             let gone = as_read.gone.as_deref().filter(|_| job.second_source().is_none());

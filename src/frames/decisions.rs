@@ -17,12 +17,12 @@ use crate::udf::expr_fn::document_key;
 
 /// The units of the documents in decisions, and the pairs of different units.
 #[derive(Debug, Clone)]
-pub(crate) struct Decisions {
+pub(crate) struct PairDecisions {
     pub units: DataFrame,
     pub different: DataFrame,
 }
 
-impl Decisions {
+impl PairDecisions {
     /// Adds [`JUDGED`] to documents (doc, ..): the key of a document in a decision, or 0 for any other document.
     pub(crate) fn apart_from_copies(&self, documents: DataFrame) -> Result<DataFrame> {
         let judged = coalesce(vec![col("judged_doc"), lit(0_u64)]).alias(JUDGED);
@@ -48,7 +48,7 @@ impl Decisions {
     }
 
     /// Adds `decision` to pairs (id_a, id_b, ..): see [`Self::with_decision`].
-    pub(crate) fn of_pairs(&self, pairs: DataFrame) -> Result<DataFrame> {
+    pub(crate) fn decided(&self, pairs: DataFrame) -> Result<DataFrame> {
         self.with_decision(pairs, document_key(col("id_a")), document_key(col("id_b")))
     }
 

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
 
-use super::decisions::Decisions;
+use super::decisions::PairDecisions;
 use super::keep::{self, BEFORE};
 use super::merged::{representatives, with_representative};
 use super::{columns, float, renamed, suffixed};
@@ -57,7 +57,7 @@ pub(crate) fn ranks_with_reference(
     nodes: DataFrame,
     documents: DataFrame,
     order: &[Preference],
-    decisions: Option<Decisions>,
+    decisions: Option<PairDecisions>,
 ) -> Result<DataFrame> {
     let mut rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     if let Some(decisions) = decisions {
@@ -118,7 +118,7 @@ pub(crate) fn represented(
     scores: DataFrame,
     method: ClusterMethod,
     copies_are_pairs: Expr,
-    decisions: Option<Decisions>,
+    decisions: Option<PairDecisions>,
 ) -> Result<DataFrame> {
     let sets = ranks_of_sets(documents)?;
     let edges = edges(&sets, scores)?;

@@ -63,13 +63,13 @@ impl Description for CopyPairs {
 }
 
 /// Members, and the groups that can be paired.
-struct Groups {
+struct CopyGroups {
     members: RecordBatch,
-    groups: Vec<Group>,
+    groups: Vec<CopyGroup>,
 }
 
 /// The rows of a group in its batch. Each of `firsts` is paired with all later rows.
-struct Group {
+struct CopyGroup {
     firsts: Range<u32>,
     end: u32,
 }
@@ -77,7 +77,11 @@ struct Group {
 impl CopyPairs {
     /// Returns the groups in the members `open` and `batch`. Pass `None` at the end. The last group may continue in the next batch, so the
     /// members that are needed there are left in `open`: all, or the first if the others are paired only with it.
-    fn groups(&self, open: &mut Option<RecordBatch>, batch: Option<RecordBatch>) -> Result<Option<Groups>> {
+    fn groups(
+        &self,
+        open: &mut Option<RecordBatch>,
+        batch: Option<RecordBatch>,
+    ) -> Result<Option<CopyGroups>> {
         let is_end = batch.is_none();
         let members: Vec<RecordBatch> = open.take().into_iter().chain(batch).collect();
         let Some(first) = members.first() else { return Ok(None) };
@@ -94,21 +98,21 @@ impl CopyPairs {
             }
             if is_star || !is_open {
                 // A batch has fewer than 2^32 rows.
-                groups.push(Group { firsts: firsts.start as u32..firsts.end as u32, end: end as u32 });
+                groups.push(CopyGroup { firsts: firsts.start as u32..firsts.end as u32, end: end as u32 });
             }
             start = end;
         }
-        Ok(Some(Groups { members, groups }))
+        Ok(Some(CopyGroups { members, groups }))
     }
 }
 
-impl Groups {
+impl CopyGroups {
     /// Returns the pairs of the groups in batches of `most` rows.
     fn pairs(self, schema: SchemaRef, most: usize) -> impl Iterator<Item = Result<RecordBatch>> {
         let Self { members, groups } = self;
-        let mut pairs = groups
-            .into_iter()
-            .flat_map(|Group { firsts, end }| firsts.flat_map(move |a| (a + 1..end).map(move |b| (a, b))));
+        let mut pairs = groups.into_iter().flat_map(|CopyGroup { firsts, end }| {
+            firsts.flat_map(move |a| (a + 1..end).map(move |b| (a, b)))
+        });
         std::iter::from_fn(move || {
             let (a, b): (Vec<u32>, Vec<u32>) = pairs.by_ref().take(most).unzip();
             (!a.is_empty()).then(|| pairs_at(&members, (a, b), &schema))

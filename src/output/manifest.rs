@@ -203,6 +203,9 @@ pub struct Origin {
     /// The reference outputs, without their own lists of merged outputs. They are part of the fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_outputs: Vec<ReferenceOutput>,
+    /// The file of decisions, which is part of the fingerprint too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<DecisionsFile>,
 }
 
 impl Origin {
@@ -268,6 +271,14 @@ pub struct DecisionsFile {
     pub bytes: u64,
     /// The CRC-32 (IEEE) of the bytes.
     pub crc32: u32,
+}
+
+impl DecisionsFile {
+    /// Returns the file as an input of the fingerprint.
+    pub(crate) fn input(&self) -> InputFile {
+        let e_tag = Some(format!("{:08x}", self.crc32));
+        InputFile::new("clusters.decisions".into(), self.bytes, None, e_tag)
+    }
 }
 
 /// The time and the rows of a stage.

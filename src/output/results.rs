@@ -84,7 +84,7 @@ impl Stored {
 
     /// Returns the run that read the texts. It is this run, or an earlier run if this run reused sketches.
     pub(crate) fn origin(&self) -> Origin {
-        let Run { origin, job, fingerprint, inputs, reference_outputs, .. } = &self.manifest;
+        let Run { origin, job, fingerprint, inputs, reference_outputs, decisions, .. } = &self.manifest;
         let alone = |output: &ReferenceOutput| ReferenceOutput { merged: Vec::new(), ..output.clone() };
         let outputs = || reference_outputs.iter().map(alone).collect();
         let own = || Origin {
@@ -92,6 +92,7 @@ impl Stored {
             fingerprint: fingerprint.clone(),
             inputs: inputs.clone(),
             reference_outputs: outputs(),
+            decisions: decisions.clone(),
         };
         origin.clone().unwrap_or_else(own)
     }

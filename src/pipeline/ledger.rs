@@ -179,13 +179,7 @@ impl Ledger {
 
     /// The file as an input of the fingerprint.
     pub(super) fn input(&self) -> Option<InputFile> {
-        let file = self.file.as_ref()?;
-        Some(InputFile::new(
-            "clusters.decisions".into(),
-            file.bytes,
-            None,
-            Some(format!("{:08x}", file.crc32)),
-        ))
+        self.file.as_ref().map(DecisionsFile::input)
     }
 
     /// Returns one row for each document (doc, unit), each pair of different units (one, other) in both orders, and each pair of documents

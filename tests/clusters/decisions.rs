@@ -64,7 +64,6 @@ fn wrong_files_are_refused_by_name() {
         &["none.csv", "clusters.decisions"],
     );
     for (set, said) in [
-        ("candidates.method=none", "candidates.method"),
         ("score.by=signature", "score.by"),
         ("shingle.short=empty", "shingle.short"),
         ("clusters.thresholds=[0.9]", "clusters.thresholds"),

@@ -106,7 +106,7 @@
   }
 
   const verdicts = { yes: "same", no: "different", unsure: "unsure" };
-  const quoted = (text) => "\"" + text.replaceAll("\"", "\"\"") + "\"";
+  const quoted = (id) => "\"" + decodeURIComponent(id).replaceAll("\"", "\"\"") + "\"";
 
   function decide() {
     write("decisions.csv", ["id_a", "id_b", "verdict"],

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -276,3 +277,10 @@ struct PairOnPage<'a> {
 }
 
 impl PageWords for AuditPage<'_> {}
+
+impl AuditPage<'_> {
+    /// Encodes an id like a component of a URL, from which the script restores every character.
+    fn encoded(&self, id: &Id) -> String {
+        utf8_percent_encode(&id.to_string(), NON_ALPHANUMERIC).to_string()
+    }
+}

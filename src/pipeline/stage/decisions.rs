@@ -7,7 +7,7 @@ use super::interface::{
     BYTES_OF_KEY, Error, Job, Planned, Result, Stage, StageContext, Table, WorkTable, boxed, not_null,
 };
 use crate::frames::copies::JUDGED;
-use crate::frames::decisions::{Decisions, decisions, kept_removals, known_scores, pairs_of_documents};
+use crate::frames::decisions::{PairDecisions, decisions, kept_removals, known_scores, pairs_of_documents};
 use crate::frames::{self, all_columns, columns, reference, renamed};
 use crate::operator::sketches::score_schema;
 use crate::pipeline::ledger::Ledger;
@@ -44,11 +44,11 @@ fn ledger<'a>(cx: &StageContext<'a>) -> Result<&'a Ledger> {
 
 impl StageContext<'_> {
     /// The decisions about documents, if the job has decisions.
-    pub(in crate::pipeline) fn decisions(&self) -> Result<Option<Decisions>> {
+    pub(in crate::pipeline) fn decisions(&self) -> Result<Option<PairDecisions>> {
         if !is_in(self.job) {
             return Ok(None);
         }
-        Ok(Some(Decisions {
+        Ok(Some(PairDecisions {
             units: self.table(WorkTable::JUDGED)?,
             different: self.table(WorkTable::DIFFERENT)?,
         }))
@@ -62,7 +62,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Separates documents (doc, ..) in decisions from their copies: see [`Decisions::apart_from_copies`].
+    /// Separates documents (doc, ..) in decisions from their copies: see [`PairDecisions::apart_from_copies`].
     pub(in crate::pipeline) fn apart_from_copies(&self, documents: DataFrame) -> Result<DataFrame> {
         match self.decisions()? {
             Some(decisions) => decisions.apart_from_copies(documents),

@@ -167,7 +167,7 @@ async fn plan_pairs<'a>(cx: &'a StageContext<'_>) -> Result<Planned<'a>> {
         frame = with_groups_of_pairs(frame, members)?;
     }
     if let Some(decisions) = decisions {
-        frame = decisions.of_pairs(frame)?;
+        frame = decisions.decided(frame)?;
     }
     if !job.output.pair_passages {
         return Ok(Planned::short(bytes, vec![frame]));
