@@ -127,7 +127,7 @@ fn long_texts_come_in_batches_of_few() {
         let of_stage = hook.0.into_inner().unwrap();
         let longest = documents.iter().map(|(_, text)| text.len() as u64).max().unwrap();
         assert!(of_stage["pairs"] as u64 * 2 * longest <= most, "{of_stage:?}");
-        assert_eq!(of_stage["members"], 1_024);
+        assert_eq!(of_stage["scores"], 1_024);
         rows.insert(memory, of_stage["pairs"]);
     }
     assert!(rows["64MiB"] < 20 && rows["8GiB"] == 1_024, "{rows:?}");
