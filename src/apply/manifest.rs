@@ -223,7 +223,7 @@ impl ApplySettings {
         self.columns.iter().copied().filter(|column| *column != Annotation::Copies)
     }
 
-    /// The names of [`Self::size_columns`].
+    /// The names of `size_columns`.
     pub fn column_names(&self) -> Vec<&'static str> {
         names(&self.size_columns().collect::<Vec<_>>())
     }
