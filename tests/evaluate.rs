@@ -1,6 +1,7 @@
 //! `evaluate`: what an output missed, measured on a sample, against a comparison of every two documents.
 
 mod audit;
+mod proof;
 
 use resemblance::evaluate::{ByExactRule, Estimate, Evaluation, EvaluationSettings, evaluate};
 

@@ -295,6 +295,7 @@ fn settings_that_do_not_fit_together_are_refused_by_name() {
             &["against.first_day", "against.output"],
         ),
         (&["alarms.removed_share=1.5"], &["expected a number from 0 to 1"]),
+        (&["alarms.require=recall>0.9"], &["recall>=0.95", "\"recall>0.9\" is none"]),
         (&["alarms.per=shop"], &["alarms.per"]),
         (&["alarms.max_rejected_share=-0.1"], &["expected a number from 0 to 1"]),
         (&["alarms.min_documents=-1"], &["alarms.min_documents"]),

@@ -71,12 +71,14 @@ class Applied:
     sizes: Optional[Sizes] = None
     #: Texts by their number of documents, before and after; None without `keep_up_to`.
     repeats: Optional[list[dict[str, Any]]] = None
+    #: The figures in `_resemblance/proof.json`; None if none is required.
+    proof: Optional[dict[str, Any]] = None
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Applied:
         """The counts in the JSON object of a command."""
         names = ("read", "kept", "removed", "rejected", "files", "already_finished")
-        counts: dict[str, Any] = {name: record.get(name) for name in (*names, "repeats")}
+        counts: dict[str, Any] = {name: record.get(name) for name in (*names, "repeats", "proof")}
         passages = RemovedSpans(**record["passages"]) if "passages" in record else None
         sizes = Sizes(**record["sizes"]) if record.get("sizes") else None
         return cls(**counts, losses=Losses(**record["losses"]), passages=passages, sizes=sizes)
@@ -99,6 +101,10 @@ def apply(
     max_rejected_share: Optional[float] = None,
     keep_up_to: Union[int, str, None] = None,
     identical: bool = False,
+    require: Optional[str] = None,
+    sample: Optional[int] = None,
+    seed: Optional[int] = None,
+    labels: Union[str, os.PathLike[str], None] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
     source: Optional[Places] = None,
@@ -126,6 +132,10 @@ def apply(
         max_rejected_share: the largest share of documents that the run rejected, instead of alarms.max_rejected_share of the job.
         keep_up_to: how many documents of each cluster stay, such as 3, or of each value of a column, such as "shop=2".
         identical: with keep_up_to, whether documents with byte-identical texts can stay.
+        require: figures that must be proven, such as "recall>=0.95,lossy<=0.02", instead of alarms.require of the job.
+        sample: the number of shingle sets to draw for the proof; 1,000 by default.
+        seed: the seed of the draw; 1 by default.
+        labels: a file with labels of the pairs of an audit, which measure the precision.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
@@ -135,7 +145,7 @@ def apply(
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.
         InputError: the source is gone or has changed, or a file cannot be read or written.
-        AlarmError: a bound of the job's alarms is exceeded, and they have fail = true.
+        AlarmError: a bound of the job's alarms is exceeded, and they have fail = true. Or a required figure is not proven.
     """
     given = {
         "to": None if to is None else os.fspath(to),
@@ -149,6 +159,10 @@ def apply(
         "min-documents": min_documents,
         "max-rejected-share": max_rejected_share,
         "keep-up-to": keep_up_to,
+        "require": require,
+        "sample": sample,
+        "seed": seed,
+        "labels": None if labels is None else os.fspath(labels),
         "scheduler": scheduler,
         "memory": memory,
     }

@@ -169,17 +169,21 @@ fn read_verdicts(counts: &Counts, alarms: Alarms) -> Vec<AlarmVerdict> {
 
 /// The figures of a group, or of all documents.
 #[derive(Deserialize)]
-struct GroupFigures {
+pub(super) struct GroupFigures {
     group: Option<String>,
-    documents: u64,
-    removed: u64,
+    pub(super) documents: u64,
+    pub(super) removed: u64,
     /// The size of the largest cluster, if there is a cluster. `cluster` is the id of this cluster.
     largest: Option<u64>,
     cluster: Option<String>,
 }
 
 /// Computes the figures of each group in the column `group`, sorted by name with null last, or of all documents together.
-async fn figures(stored: &Stored, group: Option<&str>, removal: Removal<'_>) -> Result<Vec<GroupFigures>> {
+pub(super) async fn figures(
+    stored: &Stored,
+    group: Option<&str>,
+    removal: Removal<'_>,
+) -> Result<Vec<GroupFigures>> {
     let documents = stored.table(Table::Documents)?.select(vec![col("id"), groups::group(group)])?;
     let clusters = stored.table(Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),

@@ -9,6 +9,7 @@ use super::alarms::{self, GroupCounts, Removal, RemovalLosses};
 use super::budget::{self, BudgetRows};
 use super::decisions::{self, dropped, removed};
 use super::manifest::{ApplySettings, PassageAction, RepeatCount};
+use super::proof::Proof;
 use super::{columns, delta, files, passages};
 use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Job, TableFormat};
@@ -29,6 +30,8 @@ pub struct Opened {
     pub(super) files: Vec<Vec<(SourceFile, String)>>,
     /// The decisions by [`ApplySettings::keep_up_to`].
     pub(super) budget: Option<BudgetRows>,
+    /// The proof that is written beside the result.
+    pub proof: Option<Proof>,
 }
 
 impl Opened {
@@ -67,7 +70,7 @@ impl Opened {
         if budget.is_some() && sources.iter().all(|(job, _)| takes_copies(&job.source)) {
             settings.columns.insert(Annotation::Copies);
         }
-        Ok(Self { stored, sources, settings, files, budget })
+        Ok(Self { stored, sources, settings, files, budget, proof: None })
     }
 
     /// Returns warnings about the result, as sentences.

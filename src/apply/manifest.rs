@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::job::TableFormat;
+use crate::job::{Requirements, TableFormat};
 use crate::output::Stored;
 use crate::output::manifest::{File, Origin};
 use crate::output::results::APPLY_FORMAT;
@@ -43,6 +43,8 @@ pub struct ApplyManifest {
     pub removed: Vec<File>,
     /// The table of passages that were cut out of documents.
     pub removed_spans: Vec<File>,
+    /// The file with the proven figures. `None` if no figures were required.
+    pub proof: Option<File>,
     /// The numbers of passages that were cut or marked.
     pub passage_counts: PassageCounts,
     /// The counts for added size columns. `None` if there are no such columns.
@@ -54,10 +56,10 @@ pub struct ApplyManifest {
 }
 
 impl ApplyManifest {
-    /// The files of kept documents, and of the tables of removed documents and passages.
+    /// The files of kept documents, of the tables of removed documents and passages, and of the proof.
     pub(super) fn all_files(&self) -> Vec<File> {
         let kept = self.files.iter().flat_map(|file| &file.written).map(kept_file);
-        kept.chain(self.removed.iter().chain(&self.removed_spans).cloned()).collect()
+        kept.chain(self.removed.iter().chain(&self.removed_spans).chain(&self.proof).cloned()).collect()
     }
 }
 
@@ -197,17 +199,20 @@ pub struct ApplySettings {
     pub min_words: u64,
     /// The number of documents of each cluster that stay. `None` if only its representative stays.
     pub keep_up_to: Option<RepeatBudget>,
+    /// The figures that were proven before documents were removed.
+    pub require: Option<Requirements>,
 }
 
 impl ApplySettings {
     /// Returns a hash of the settings and runs that determine the files in the result, in 32 hexadecimal digits.
     pub(super) fn fingerprint(&self, stored: &Stored) -> String {
-        let Self { rejects, annotate, columns, tables, contained, passages, min_words, keep_up_to } = self;
+        let Self { rejects, annotate, columns, tables, contained, passages, min_words, keep_up_to, require } =
+            self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
         let min_words = (*passages == PassageAction::Drop).then_some(min_words);
         let text = format!(
             "apply {APPLY_FORMAT} {run} {origin} {rejects:?} {annotate} {tables:?} {contained:?} {passages:?} {min_words:?} \
-             {columns:?} {keep_up_to:?}"
+             {columns:?} {keep_up_to:?} {require:?}"
         );
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }

@@ -5,6 +5,7 @@
 //!    _delta_log/              the log of a Delta table, if requested
 //!    _resemblance/            everything else: readers of datasets skip names that start with `_`
 //!        manifest.json        written last, in one put: counts, and every written file
+//!        proof.json           the figures that were proven, if the user requires figures
 //!        removed/part-*       Parquet with one row per removed document
 //!        removed_spans/part-*  Parquet with one row per passage that was cut out of a document
 //!        rejected/PATH.rejected  rejected documents, if they are separate
@@ -28,6 +29,7 @@ mod files;
 mod input;
 mod manifest;
 mod passages;
+pub mod proof;
 pub mod result;
 mod tables;
 mod target;
@@ -191,6 +193,10 @@ async fn write(
     if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
         return Err(Error::bug(format!("{counts:?} do not add up with {rows} rows of the table removed")));
     }
+    let proof = match &opened.proof {
+        Some(proof) => Some(in_result(proof::put(&records, proof).await?)),
+        None => None,
+    };
     let warnings = opened.warnings();
     for warning in &warnings {
         tracing::warn!("{warning}");
@@ -209,6 +215,7 @@ async fn write(
         files: done.files,
         removed: removed.into_iter().map(in_result).collect(),
         removed_spans: removed_spans.into_iter().map(in_result).collect(),
+        proof,
         passage_counts: passages,
         sizes,
         repeats: opened.repeats().await?,

@@ -5,6 +5,7 @@
 pub mod audit;
 pub(crate) mod interval;
 mod partners;
+pub mod proof;
 mod sets;
 mod summary;
 mod truth;
@@ -28,10 +29,10 @@ pub(crate) const MAX_EVALUATED: usize = 1_000_000;
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct EvaluationSettings {
     /// Approximate number of shingle sets to draw
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = whole(1..=MAX_EVALUATED))]
+    #[arg(long, value_name = "N", default_value_t = Self::SAMPLE, value_parser = whole(1..=MAX_EVALUATED))]
     pub sample: usize,
     /// The seed of the draw
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value_t = Self::SEED)]
     pub seed: u64,
     /// A CSV or Parquet file of known pairs (id_a, id_b) or known clusters (id, cluster_id) to compare with
     #[arg(long, value_name = "FILE")]
@@ -39,6 +40,13 @@ pub struct EvaluationSettings {
     /// Memory to use, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = parse_size)]
     pub memory: u64,
+}
+
+impl EvaluationSettings {
+    /// The default of [`Self::sample`].
+    pub const SAMPLE: usize = 1000;
+    /// The default of [`Self::seed`].
+    pub const SEED: u64 = 1;
 }
 
 /// Estimates from a sample how many pairs and removals the finished output at `url` missed.
@@ -51,21 +59,25 @@ pub async fn evaluate(
     url: &str,
     settings: &EvaluationSettings,
 ) -> Result<Evaluation> {
-    let stored = Stored::open(session, url).await?;
+    evaluate_stored(&Stored::open(session, url).await?, settings).await
+}
+
+/// Like [`evaluate`], but for an output that is already open.
+async fn evaluate_stored(stored: &Stored, settings: &EvaluationSettings) -> Result<Evaluation> {
     if let Some(because) = refusal(stored.job()) {
-        return Err(Error::job(format!("{url} {because}")));
+        return Err(Error::job(format!("{} {because}", stored.layout().shown())));
     }
-    let sets = Arc::new(Sets::read(&stored, settings.memory).await?);
+    let sets = Arc::new(Sets::read(stored, settings.memory).await?);
     let draw = sets::draw(&sets.sets, settings.sample, settings.seed);
     let drawn: Vec<u64> = draw.drawn.iter().map(|drawn| drawn.set).collect();
-    let found = sets::found_pairs(&stored, &sets, &drawn);
-    let agreeing = partners::agreeing(&stored, &sets, &drawn).await?;
-    let partners = partners::partners(&stored, &sets, &drawn, agreeing);
+    let found = sets::found_pairs(stored, &sets, &drawn);
+    let agreeing = partners::agreeing(stored, &sets, &drawn).await?;
+    let partners = partners::partners(stored, &sets, &drawn, agreeing);
     let (found, partners) = tokio::try_join!(found, partners)?;
-    let stay = partners::kept_ranks(&stored, &sets, &partners).await?;
-    let evaluation = summary::summary(&stored, &sets, &draw, &EvaluatedSets { partners, found, stay });
+    let stay = partners::kept_ranks(stored, &sets, &partners).await?;
+    let evaluation = summary::summary(stored, &sets, &draw, &EvaluatedSets { partners, found, stay });
     Ok(match &settings.truth {
-        Some(file) => Evaluation { truth: Some(truth::agreement(&stored, file).await?), ..evaluation },
+        Some(file) => Evaluation { truth: Some(truth::agreement(stored, file).await?), ..evaluation },
         None => evaluation,
     })
 }

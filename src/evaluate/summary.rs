@@ -74,6 +74,8 @@ pub struct Evaluation {
     pub recall: Recall,
     /// The recall that [`Curve`] predicts for the exact similarities of the sample's pairs; `None` if no pair reaches the threshold.
     pub expected: Option<f64>,
+    /// The share of the output's pairs whose exact similarity reaches the threshold, by the sample; `None` if the sample has no such pair.
+    pub precision: Option<Estimate>,
     /// Recall and precision by exact similarity; `None` if the job already decides on pairs by exact similarity.
     pub by_exact_rule: Option<ByExactRule>,
     /// The recall in each interval of exact similarity.
@@ -126,6 +128,7 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
     let pairs: Vec<TruePair> =
         draw.drawn.iter().enumerate().flat_map(|(unit, drawn)| of(drawn).pairs(unit)).collect();
+    let precision = weighted(pairs.iter().filter(|pair| pair.is_found), |pair| pair.is_similar);
     let similar: Vec<&TruePair> = pairs.iter().filter(|pair| pair.is_similar).collect();
     Evaluation {
         sample: draw.drawn.len() as u64,
@@ -138,9 +141,10 @@ pub(super) fn summary(stored: &Stored, sets: &Sets, draw: &SetDraw, seen: &Evalu
             removals: recall(counts.removed_documents, missed_removals),
         },
         expected: expected(&curve, &similar),
+        precision,
         by_exact_rule: (job.score.by == ScoreBy::Signature).then(|| ByExactRule {
             recall: weighted(similar.iter().copied(), |pair| pair.is_found),
-            precision: weighted(pairs.iter().filter(|pair| pair.is_found), |pair| pair.is_similar),
+            precision,
         }),
         by_similarity: by_similarity(job, &curve, &similar),
         wrong_pairs: draw.drawn.iter().map(|drawn| of(drawn).wrong_pairs()).sum(),

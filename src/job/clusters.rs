@@ -6,6 +6,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::requirements::Requirements;
 use super::score::{Score, ScoreBy};
 use super::source::Source;
 use super::values::{Checked, require, wrong};
@@ -208,6 +209,9 @@ pub struct Alarms {
     pub min_documents: Option<u64>,
     /// The maximum share of read documents that may be rejected, in \[0, 1\], in all groups together. Default: no limit.
     pub max_rejected_share: Option<f64>,
+    /// Figures that must be proven before `apply` removes documents, as in `recall>=0.95,lossy<=0.02`. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub require: Option<Requirements>,
     /// `group`: the limits on removals and clusters apply to each group. Default: they apply to all documents together.
     pub per: Option<Per>,
     /// Whether an exceeded limit ends a run or `apply` with exit code 6 instead of a warning. `apply` then writes nothing.
@@ -216,7 +220,7 @@ pub struct Alarms {
 
 impl Alarms {
     pub(crate) fn has_bounds(&self) -> bool {
-        Self { per: None, fail: false, ..*self } != Self::default()
+        Self { require: None, per: None, fail: false, ..*self } != Self::default()
     }
 
     pub(super) fn check(&self, source: &Source) -> Checked<()> {

@@ -325,7 +325,7 @@ impl Layout {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Result<Bytes> {
+pub(super) fn json<T: Serialize>(value: &T) -> Result<Bytes> {
     let mut json = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
     json.push(b'\n');

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, cast, col};
 use futures::TryStreamExt;
 use object_store::{ObjectStore, UpdateVersion};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::APPLIED;
 use super::check::{self, CheckDepth};
-use super::layout::{BEGUN, Layout, MANIFEST, WORK};
+use super::layout::{BEGUN, Layout, MANIFEST, WORK, json};
 use super::manifest::{AppliedReference, File, Origin, ReferenceOutput, Run, read_job};
 use super::ownership::refuse_writer;
 use super::read::{self, ManifestTable};
@@ -334,6 +334,25 @@ impl Layout {
             newer.check_format(self.shown())?;
         }
         Ok(manifest)
+    }
+
+    /// Writes a JSON file atomically, syncs it on a local disk, and returns it as a file of `table`. Replaces the file of an earlier attempt.
+    pub(crate) async fn put_record<T: Serialize>(
+        &self,
+        table: &str,
+        inside: &str,
+        value: &T,
+    ) -> Result<File> {
+        let bytes = json(value)?;
+        let is_put = match self.read_bytes(inside).await? {
+            Some((found, version)) => self.replace_bytes(inside, bytes.clone(), &found, &version).await?,
+            None => self.create_whole(inside, bytes.clone()).await?,
+        };
+        if !is_put {
+            return Err(Error::input(format!("another process writes {}/{inside}", self.shown())));
+        }
+        let (size, crc32) = (bytes.len() as u64, crc32fast::hash(&bytes));
+        Ok(File { table: table.to_owned(), path: inside.to_owned(), rows: 0, bytes: size, crc32 })
     }
 
     pub(crate) async fn unfinished(&self) -> Result<Error> {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::error::{Context, Error, Result};
 use crate::evaluate::audit;
-use crate::evaluate::{self, MAX_EVALUATED};
+use crate::evaluate::{self, EvaluationSettings, MAX_EVALUATED};
 use crate::forecast::Forecast;
 use crate::job::{parse_size, whole};
 use crate::lookup::Finished;
@@ -64,7 +64,8 @@ pub async fn report(session: &SessionContext, url: &str, settings: &ReportSettin
         report.before = Some(changes::compare(session, &finished, before, report.per_unit).await?);
     }
     if let Some(sample) = settings.evaluate {
-        let settings = evaluate::EvaluationSettings { sample, seed: 1, memory: settings.memory, truth: None };
+        let (memory, seed) = (settings.memory, EvaluationSettings::SEED);
+        let settings = EvaluationSettings { sample, seed, memory, truth: None };
         report.recall.measured = Some(evaluate::evaluate(session, url, &settings).await?);
     }
     if let Some(file) = &settings.labels {

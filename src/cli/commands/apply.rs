@@ -1,7 +1,9 @@
 //! `resemblance apply`: writes a copy of a source without the duplicates. Also formats counts that other commands print.
 
+use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
+use crate::apply::proof::{Proof, ProvenFigure};
 use crate::apply::{
     self, Annotation, ApplyForecast, ApplyManifest, ApplyOutcome, ApplySettings, DocumentCounts, GroupCounts,
     Opened, PassageAction, PassageCounts, Rejects, RemovalLosses, RepeatBudget, RepeatCount, RepeatedTexts,
@@ -15,7 +17,9 @@ use crate::cli::screen::Screen;
 use crate::cli::screen::print::{self, NumberColumn};
 use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Shingle, TableFormat, share};
+use crate::evaluate::proof::{ProofSettings, prove};
+use crate::evaluate::{EvaluationSettings, MAX_EVALUATED};
+use crate::job::{Alarms, Requirements, Shingle, TableFormat, share, whole};
 use crate::lookup;
 use crate::output::manifest::Counts as RunCounts;
 
@@ -32,6 +36,7 @@ use crate::output::manifest::Counts as RunCounts;
   resemblance apply out/reviews/ --to clean/ --columns cluster_size
   resemblance apply out/pages/ --to clean/ --passages cut
   resemblance apply out/pages/ --to clean/ --keep-up-to 3
+  resemblance apply out/pages/ --to clean/ --require 'recall>=0.95,lossy<=0.02'
   resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/")]
 pub(crate) struct Apply {
     /// The finished output: the folder or URL that a job names as output.url
@@ -83,6 +88,19 @@ pub(crate) struct Apply {
     /// The maximum share of documents that the run may have rejected; replaces alarms.max_rejected_share in the job
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_rejected_share: Option<f64>,
+    /// Remove documents only if these figures are proven: the recall and precision of pairs, and the shares of lossy removals and of removed
+    /// documents; replaces alarms.require in the job
+    #[arg(long, value_name = "RULES", conflicts_with = "annotate", value_parser = <Requirements as std::str::FromStr>::from_str)]
+    require: Option<Requirements>,
+    /// Approximate number of shingle sets to draw for the recall, and for the precision without labels; 1000 by default
+    #[arg(long, value_name = "N", value_parser = whole(1..=MAX_EVALUATED))]
+    sample: Option<usize>,
+    /// The seed of the draw; 1 by default
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Measure the precision by the labels in this file, which people gave to the pairs of evaluate --audit
+    #[arg(long, value_name = "FILE")]
+    labels: Option<String>,
     /// Print how many documents would be kept and removed, in total and in each group, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -101,6 +119,7 @@ pub(crate) struct ApplyRecord {
     sizes: Option<SizeCounts>,
     repeats: Option<Vec<RepeatCount>>,
     groups: Option<Vec<GroupCounts>>,
+    proof: Option<Proof>,
     superseded_reference_documents: u64,
     losses: RemovalLosses,
     /// The number of written files; `None` in a dry run.
@@ -157,6 +176,7 @@ impl Apply {
             contained: self.contained,
             passages: self.passages.unwrap_or_default(),
             min_words: self.min_words.unwrap_or(PassageAction::MIN_WORDS),
+            require: None,
             keep_up_to: self
                 .keep_up_to
                 .clone()
@@ -169,7 +189,8 @@ impl Apply {
                 None => Box::new(Local::new(lookup::session(&engine_settings)?)),
                 Some(_) => engine::open(&engine_settings, &control).await?,
             };
-            let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
+            let mut opened =
+                Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
             let to = self.to.as_deref().filter(|_| !self.dry_run);
             let bounds = opened.job().alarms;
             let alarms = Alarms {
@@ -177,17 +198,52 @@ impl Apply {
                 largest_cluster: self.largest_cluster.or(bounds.largest_cluster),
                 min_documents: self.min_documents.or(bounds.min_documents),
                 max_rejected_share: self.max_rejected_share.or(bounds.max_rejected_share),
+                require: self.require.or(bounds.require),
                 ..bounds
             };
             opened.check_alarms(alarms, to.is_some() && !self.annotate).await?;
+            if let Some(proof) = self.prove(engine.session(), &opened, alarms.require).await? {
+                match proof.refuse_unproven() {
+                    Err(error) if to.is_some() => return Err(error),
+                    Err(error) => tracing::warn!("{error}"),
+                    Ok(()) => {}
+                }
+                opened.set_proof(proof);
+            }
             finish(engine.as_ref(), opened, to, &control).await
         })?;
         screen.clear();
         print::json_line_or(self.json, &record, || self.text(&record, &columns))
     }
 
+    /// Measures the required figures, if there are any and documents are removed.
+    async fn prove(
+        &self,
+        session: &SessionContext,
+        opened: &Opened,
+        require: Option<Requirements>,
+    ) -> Result<Option<Proof>> {
+        let Some(require) = require.filter(|_| !self.annotate) else {
+            if self.sample.is_some() || self.seed.is_some() || self.labels.is_some() {
+                return Err(Error::job(
+                    "--sample, --seed and --labels work only with --require or alarms.require",
+                ));
+            }
+            return Ok(None);
+        };
+        let evaluation = EvaluationSettings {
+            sample: self.sample.unwrap_or(EvaluationSettings::SAMPLE),
+            seed: self.seed.unwrap_or(EvaluationSettings::SEED),
+            truth: None,
+            memory: self.engine.memory,
+        };
+        prove(session, opened, &ProofSettings { require, evaluation, labels: self.labels.clone() })
+            .await
+            .map(Some)
+    }
+
     fn text(&self, record: &ApplyRecord, columns: &[&str]) -> String {
-        let ApplyRecord { counts, passages, sizes, groups, .. } = record;
+        let ApplyRecord { counts, passages, sizes, groups, proof, .. } = record;
         let duplicates = DocumentCounts { removed: counts.removed - passages.too_short, ..*counts };
         let rejected = format!("rejected by the job, {}", rejects_in_words(self.rejects));
         let mut numbers = NumberColumn::default();
@@ -212,6 +268,10 @@ impl Apply {
             ));
         }
         text.push('\n');
+        if let Some(proof) = proof {
+            text.push_str(&proof_table(proof));
+            text.push('\n');
+        }
         if let Some(repeats) = &record.repeats {
             text.push_str(&repeat_table(repeats));
             text.push('\n');
@@ -237,6 +297,17 @@ impl Apply {
             numbers.line(too_short, "", "removed, because too few words are left of them");
         }
     }
+}
+
+/// Formats the required figures.
+fn proof_table(proof: &Proof) -> String {
+    let row = |figure: &ProvenFigure| {
+        let ProvenFigure { figure, required, value, low, high, proven } = figure;
+        let interval = format!("{low:.4} to {high:.4}");
+        let is_proven = if *proven { "proven" } else { "not proven" };
+        vec![format!("{figure}{required}"), format!("{value:.4}"), interval, is_proven.to_owned()]
+    };
+    print::table(&["required", "value", "95 % interval", ""], proof.figures.iter().map(row))
 }
 
 /// Formats the numbers of texts by how many documents each has.
@@ -276,7 +347,7 @@ pub(crate) async fn finish(
     to: Option<&str>,
     control: &RunControl,
 ) -> Result<ApplyRecord> {
-    let losses = opened.losses().await?;
+    let (losses, proof) = (opened.losses().await?, opened.proof.clone());
     let (superseded_reference_documents, about_superseded) = (opened.superseded(), opened.about_superseded());
     let shingle = shingle_in_words(&opened.job().shingle);
     let (done, groups, outcome) = match to {
@@ -305,6 +376,7 @@ pub(crate) async fn finish(
         sizes,
         repeats,
         groups,
+        proof,
         superseded_reference_documents,
         losses,
         files: outcome.map(|(outcome, _)| written_files(outcome)),

@@ -85,7 +85,7 @@ impl Evaluate {
 /// Measures the finished output of `job`, with the memory of its engine.
 pub(crate) fn measure(job: &Job, sample: usize) -> Result<Evaluation> {
     let memory = job.engine.memory_bytes();
-    let settings = EvaluationSettings { sample, seed: 1, memory, truth: None };
+    let settings = EvaluationSettings { sample, seed: EvaluationSettings::SEED, memory, truth: None };
     on_session(memory, async |session, _| evaluate(session, &job.output.url, &settings).await)
 }
 
