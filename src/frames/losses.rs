@@ -7,7 +7,9 @@ use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::decisions::mark_apart;
+use super::ranks::representatives_of_edges;
 use super::{columns, float, number, renamed, suffixed};
+use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Job};
 use crate::operator::clusters::{CHAINED, CountLosses, PAIRED, REPRESENTATIVE, STAYS};
@@ -259,6 +261,7 @@ pub(crate) fn spared(
     // A copy is removed if it is paired with the representative.
     let goes = col("is_copy").and(col("paired"));
     let is_spared = (!goes).and(is_spared(contained, col("paired"))?);
+    let is_decided = apart.is_some();
     let (others, is_apart) = match apart {
         Some(apart) => (mark_apart(others, apart)?, col("apart")),
         None => (others, lit(false)),
@@ -266,7 +269,10 @@ pub(crate) fn spared(
     let mut others = others.filter(is_spared.or(is_apart.clone()).or(always_stays.clone()))?;
     let mut copy_of = when(col("rank").gt(col("first")).and(copies_are_pairs), col("first")).end()?;
     if let Some(same) = same {
-        others = beside_copies(others, same, always_stays)?;
+        others = match is_decided {
+            true => beside_divided_copies(others, same)?,
+            false => beside_copies(others, same, always_stays)?,
+        };
         copy_of = coalesce(vec![when(col("beside").lt(col("rank")), col("beside")).end()?, copy_of]);
     }
     let others = others.with_column("copy_of", copy_of)?;
@@ -295,19 +301,41 @@ pub(crate) fn spared(
 /// reference documents.
 fn beside_copies(others: DataFrame, same: DataFrame, always_stays: Expr) -> Result<DataFrame> {
     let marked = others.clone().with_column("stays", always_stays)?;
-    let end = |end: &str| {
-        Ok::<_, crate::error::Error>(
-            suffixed(&marked, &["set", "root", "of", "first", "stays"], end)?.distinct()?,
-        )
-    };
+    let pairs = pairs_of_copies(same, |end| {
+        Ok(suffixed(&marked, &["set", "root", "of", "first", "stays"], end)?.distinct()?)
+    })?;
+    let go = pairs.clone().filter(col("first_b").lt(col("first_a")).and(!col("stays_a")))?;
+    let go = go.select(renamed([("set_a", "goes")]))?.distinct()?;
+    with_beside(others, go.join(pairs, JoinType::RightAnti, &["goes"], &["set_b"], None)?)
+}
+
+/// Like [`beside_copies`], but for a job with decisions. Two copies of a document can then be different from each other, so a group of
+/// copies is only removed if it is a pair with an earlier group that stays.
+fn beside_divided_copies(others: DataFrame, same: DataFrame) -> Result<DataFrame> {
+    // `first` can be the representative of the cluster, which is not in `others`.
+    let first = min(col("rank")).alias("first");
+    let groups = others.clone().aggregate(columns(["set", "root", "of"]), vec![first])?;
+    let pairs = pairs_of_copies(same, |end| suffixed(&groups, &["set", "root", "of", "first"], end))?
+        .filter(col("first_b").lt(col("first_a")))?;
+    let mut edge = renamed([("root_a", "root"), ("first_a", "high"), ("first_b", "low")]);
+    edge.push(lit(1.0_f64).alias("jaccard"));
+    let found =
+        representatives_of_edges(pairs.clone().select(edge)?, Division::Part(ClusterMethod::Representative))?;
+    let keys = (&["found_root", "found_rank", "found"], &["root_a", "first_a", "first_b"]);
+    with_beside(others, found.join(pairs, JoinType::RightSemi, keys.0, keys.1, None)?)
+}
+
+/// Pairs `same` (a, b) of groups, the columns (set, root, of, ..) of groups with a suffix -> the columns of both groups, with the suffixes
+/// `_a` and `_b`. Each pair within a cluster is in both orders.
+fn pairs_of_copies(same: DataFrame, end: impl Fn(&str) -> Result<DataFrame>) -> Result<DataFrame> {
     let turned = same.clone().select(renamed([("b", "a"), ("a", "b")]))?;
     let pairs = end("a")?.join(same.union(turned)?, JoinType::Inner, &["set_a"], &["a"], None)?;
     let keys = (&["set_b", "root_b", "of_b"], &["b", "root_a", "of_a"]);
-    let pairs = end("b")?.join(pairs, JoinType::Inner, keys.0, keys.1, None)?;
-    let go = pairs.clone().filter(col("first_b").lt(col("first_a")).and(!col("stays_a")))?;
-    let go = go.select(renamed([("set_a", "goes")]))?.distinct()?;
-    let beside = go
-        .join(pairs, JoinType::RightAnti, &["goes"], &["set_b"], None)?
-        .aggregate(columns(["set_a"]), vec![min(col("first_b")).alias("beside")])?;
+    Ok(end("b")?.join(pairs, JoinType::Inner, keys.0, keys.1, None)?)
+}
+
+/// Adds `beside` to `others` (set, ..): the smallest `first_b` of their pairs (set_a, first_b, ..).
+fn with_beside(others: DataFrame, pairs: DataFrame) -> Result<DataFrame> {
+    let beside = pairs.aggregate(columns(["set_a"]), vec![min(col("first_b")).alias("beside")])?;
     Ok(beside.join(others, JoinType::Right, &["set_a"], &["set"], None)?)
 }

@@ -9,7 +9,7 @@ use super::format::FormatName;
 use super::shingle::{check_shingle, check_short};
 use super::source::Source;
 use super::values::{Checked, Wrong, require, wrong};
-use super::{Compare, Format, Input, Job, Reuse, SameId, ScoreBy, Short};
+use super::{Compare, Format, Input, Job, Reuse, SameId, ScoreBy};
 use crate::address;
 use crate::error::{Error, Result};
 
@@ -42,7 +42,6 @@ fn check_decisions(job: &Job) -> Checked<()> {
         (!job.candidates.method.compares(), "candidates.method = \"none\", which finds no pairs"),
         (job.candidates.compare == Compare::Across, "candidates.compare = \"across\""),
         (job.score.by == ScoreBy::Signature, "score.by = \"signature\": expected exact similarities"),
-        (job.shingle.short == Short::Empty, "shingle.short = \"empty\""),
         (!job.clusters.thresholds.is_empty(), "clusters.thresholds"),
         (job.second_source().is_some(), "against.source: name an output as against.output"),
         (job.same_id() == Some(SameId::Replace), "against.same_id = \"replace\""),
@@ -90,9 +89,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         }
     };
     score.check(method)?;
-    check_short(&shingle, &score)?;
     let against = against.map(|against| against.resolved(reused.is_some(), &shingle)).transpose()?;
-    check_shingle(&shingle, max_frequency)?;
     let second_has_groups = against.as_ref().is_some_and(|against| match &against.reference {
         Reference::Outputs { .. } => false,
         Reference::Source(second) => second.group.is_some(),
@@ -102,7 +99,6 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
     let chosen = choose_bands(choice, minhash.permutations, score.least_jaccard(), method)
         .or_else(|e| wrong("lsh.target_recall", format!("cannot be reached: {e}")))?;
     let lsh = lsh.with_bands(choice, chosen.map(|found| (found.bands, found.rows)));
-    lsh.check(minhash.permutations)?;
     if !has_bits {
         minhash.bits = minhash.least_bits(method.uses_buckets().then_some(&lsh));
     }
@@ -129,7 +125,7 @@ pub(super) fn job(file: JobFile, made: Option<&Job>) -> Checked<Job> {
         output: file.output,
         engine: file.engine.checked()?,
     };
-    check_decisions(&job)?;
+    checked(&job)?;
     Ok(job)
 }
 

@@ -295,7 +295,8 @@ pub fn clusters(documents: &Documents, edges: &Edges, settings: &Settings) -> Ve
     });
     let connected = least_reachable(edges.keys().cloned());
     let mut clusters: Vec<Vec<Name>> = Vec::new();
-    let unit = |name: &Name| settings.decisions.as_ref().map_or_else(|| name.clone(), |all| all.unit(name));
+    let units = settings.decisions.as_ref().map(Decisions::units).unwrap_or_default();
+    let unit = |name: &Name| units.get(name).unwrap_or(name).clone();
     for name in order {
         // The first of the documents that are the same decides for the others.
         let first = |cluster: &&mut Vec<Name>| cluster.iter().any(|other| unit(other) == unit(name));

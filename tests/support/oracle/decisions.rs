@@ -12,7 +12,7 @@ pub struct Decisions(pub Vec<(Name, Name, bool)>);
 
 impl Decisions {
     /// The least document of those that are the same as `name`.
-    fn units(&self) -> BTreeMap<Name, Name> {
+    pub fn units(&self) -> BTreeMap<Name, Name> {
         let same = self.0.iter().filter(|(_, _, is_same)| *is_same);
         least_reachable(same.map(|(x, y, _)| (x.clone(), y.clone())))
     }

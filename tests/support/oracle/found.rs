@@ -180,11 +180,7 @@ impl Found<'_> {
             assert_eq!(all, rows.num_rows(), "{what}");
         }
         let is_safe = settings.contained.is_some() || settings.decisions.is_some();
-        let losses = match settings.decisions {
-            Some(_) => &expected.losses.with_copies_kept(&spared(self.output)),
-            None => &expected.losses,
-        };
-        check_losses(self.output, losses, is_safe, what);
+        check_losses(self.output, &expected.losses, is_safe, what);
     }
 
     /// The documents that the run read, with their signatures and shingles as far as they are kept.

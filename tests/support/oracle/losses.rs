@@ -15,7 +15,7 @@ pub struct Spared {
 }
 
 /// Documents that are kept and texts that are lost. A document is named by its id and by whether it is a reference document.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub struct Losses {
     pub spared: BTreeMap<(String, bool), Spared>,
     /// The documents of the table spared_copies, each with the document that stays instead.
@@ -24,20 +24,6 @@ pub struct Losses {
     pub removed: Vec<String>,
     pub lossy: u64,
     pub gone: u64,
-}
-
-impl Losses {
-    /// The losses if the `spared` documents stay. If decisions divide copies, a run may keep a document that is a copy of one that stays.
-    pub fn with_copies_kept(&self, spared: &BTreeMap<(String, bool), Spared>) -> Self {
-        let mut losses = self.clone();
-        for (document, found) in spared {
-            if losses.copies.remove(document).is_some() {
-                losses.spared.insert(document.clone(), found.clone());
-                losses.removed.retain(|id| document.1 || *id != document.0);
-            }
-        }
-        losses
-    }
 }
 
 fn shared(a: &Document, b: &Document) -> usize {

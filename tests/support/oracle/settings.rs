@@ -35,7 +35,9 @@ pub enum From {
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub shape: Shape,
-    /// Documents of one source, at most.
+    /// The number of corpora in a source, which have no words in common.
+    pub corpora: usize,
+    /// Documents of one corpus in a source, at most.
     pub documents: usize,
     pub from: From,
     pub days: usize,
@@ -105,6 +107,7 @@ impl Settings {
     pub fn plain(random: &mut Random) -> Self {
         Self {
             shape: Shape { new: 8, words: (6, 10), vocabulary: 60, odd: false, has_header: false },
+            corpora: 1,
             documents: 30,
             from: From::OneRun,
             days: 3,
