@@ -19,7 +19,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The most words of README and the pages of `docs` together.
-const MAX_WORDS: usize = 27_250;
+const MAX_WORDS: usize = 27_400;
 
 #[test]
 fn the_pages_are_short() {

@@ -101,6 +101,19 @@ def test_apply_drops_documents_that_the_cut_leaves_too_short(tmp_path: Path) -> 
     assert again.already_finished and again.passages == applied.passages
 
 
+def test_apply_keeps_copies_that_are_proven(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    require = "recall>=0.5,removed<=0.9"
+    applied = resemblance.apply(quickstart, tmp_path / "to", keep_up_to=2, require=require, sample=500, seed=3)
+    one = resemblance.apply(quickstart, dry_run=True)
+    assert applied.kept >= one.kept and applied.repeats is not None
+    assert applied.proof is not None and applied.proof["sample"]["seed"] == 3
+    assert [figure["figure"] for figure in applied.proof["figures"] if figure["proven"]] == ["recall", "removed"]
+    assert one.repeats is None and one.proof is None
+    with pytest.raises(resemblance.AlarmError, match="not proven"):
+        resemblance.apply(quickstart, tmp_path / "never", require="removed<=0")
+    assert not (tmp_path / "never").exists()
+
+
 def test_apply_adds_sizes(tmp_path: Path) -> None:
     texts = ["one two three four five"] * 3 + ["six seven eight nine ten"] * 2 + ["eleven twelve thirteen fourteen"]
     table = pyarrow.table({"id": [f"{n}" for n in range(6)], "text": texts, "shop": ["n", "s", "s", "n", None, "n"]})

@@ -269,9 +269,10 @@ pub(crate) fn spared(
     let mut others = others.filter(is_spared.or(is_apart.clone()).or(always_stays.clone()))?;
     let mut copy_of = when(col("rank").gt(col("first")).and(copies_are_pairs), col("first")).end()?;
     if let Some(same) = same {
-        others = match is_decided {
-            true => beside_divided_copies(others, same)?,
-            false => beside_copies(others, same, always_stays)?,
+        others = if is_decided {
+            beside_divided_copies(others, same)?
+        } else {
+            beside_copies(others, same, always_stays)?
         };
         copy_of = coalesce(vec![when(col("beside").lt(col("rank")), col("beside")).end()?, copy_of]);
     }

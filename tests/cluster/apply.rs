@@ -64,8 +64,9 @@ fn a_cluster_applies_like_one_process() {
         std::fs::write(&job, job_text_of(format, input.join(""), &output) + passages).unwrap();
         resemblance().arg("run").arg(&job).assert().success();
         let drop = &["--passages", "drop", "--min-words", "20"][..];
+        let budget = &["--keep-up-to", "2", "--identical", "--require", "recall>=0.9,removed<=0.9"][..];
         for (at, options) in
-            [&["--rejects", "separate"][..], &["--annotate", "--columns", "cluster_size"], drop]
+            [&["--rejects", "separate"][..], &["--annotate", "--columns", "cluster_size"], drop, budget]
                 .into_iter()
                 .enumerate()
         {
@@ -75,6 +76,9 @@ fn a_cluster_applies_like_one_process() {
             cluster.apply(&output, &to, options).succeed(QUIET);
             assert!(written(&expected).len() >= 5);
             assert!(written(&to) == written(&expected), "{format} {options:?}");
+            let proof = |folder: &Path| std::fs::read(folder.join("_resemblance/proof.json")).ok();
+            assert_eq!(proof(&to), proof(&expected), "{format} {options:?}");
+            assert_eq!(proof(&to).is_some(), options == budget);
             assert_eq!(told(&to), told(&expected), "{format} {options:?}");
             if at == 0 {
                 assert!(removed(&to).len() > 20);
@@ -128,4 +132,21 @@ fn from_bucket_to_bucket() {
     assert!(written(&s3.file("to")) == written(&s3.file("alone")));
     assert_eq!(told(&s3.file("to")), told(&s3.file("alone")));
     assert!(removed(&s3.file("to")).len() > 20);
+
+    s3.put("ids.csv", "id\nd00001\nd00002\nd00003\n");
+    let ids = cluster.folder().join("ids.csv");
+    std::fs::copy(s3.file("ids.csv"), &ids).unwrap();
+    let forget = |to: &str, more: &[&str]| {
+        let mut command = resemblance();
+        command.envs(s3.env()).args(["forget", &from, "--to", &s3.url(to), "--json", "--ids"]).arg(&ids);
+        command.args(more).assert().json()
+    };
+    let (alone, spread) = (forget("less-alone/", &[]), forget("less/", &["--scheduler", &cluster.url()]));
+    assert_eq!(spread["outputs"][0]["forgotten"], json!(["d00001", "d00002", "d00003"]));
+    assert_eq!(spread["outputs"][0]["promoted"], alone["outputs"][0]["promoted"]);
+    for name in ["documents", "pairs", "clusters"] {
+        let rows = |folder: &str| table(&s3.file(folder).join("out"), name);
+        assert_eq!(rows("less"), rows("less-alone"), "{name}");
+        assert!(rows("less").num_rows() < table(&s3.file("out"), name).num_rows(), "{name}");
+    }
 }

@@ -89,6 +89,10 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
     let tables =
         "minhash.family=one-permutation lsh.table_size=2000 lsh.bands=16 lsh.rows=4 lsh.bucket_hash=crc32";
     let tables: Vec<&str> = tables.split(' ').collect();
+    let (a, b) = exact_pairs(&documents, 3, 0.5).into_keys().next().unwrap();
+    let decisions = format!("id_a,id_b,verdict\n{a},{b},different\nd00100,d00200,same\n");
+    std::fs::write(folder.join("decisions.csv"), decisions).unwrap();
+    let decided = format!("clusters.decisions={}", folder.join("decisions.csv").display());
     for (name, sets) in [
         ("all", &["candidates.method=all"][..]),
         ("prefix", &["candidates.method=prefix"]),
@@ -104,11 +108,13 @@ fn every_method_and_option_gives_the_rows_of_one_process() {
         ("frequent", &["shingle.max_frequency=0.04", "output.expand=all"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         ("tables", &tables[..]),
+        ("decided", &[&decided]),
     ] {
         assert_same(&cluster, &job, name, sets);
     }
     let counts = manifest(&folder.join("chosen")).counts;
     assert!(counts.documents == 150 && counts.rows_left_out_by_where > Some(0), "{counts:?}");
+    assert_eq!(manifest(&folder.join("decided")).tables["decisions"].rows, 2);
     assert!(manifest(&folder.join("contained")).tables["spared"].rows > 0);
     // Other settings over what the cluster wrote: shingles that are kept, and texts that are read again.
     for from in ["kept", "dense"] {
