@@ -131,6 +131,42 @@ impl Opened {
         alarms::check(&self.stored, self.stored.job(), bounds).await
     }
 
+    /// Sets the proof that is written beside the result.
+    pub fn set_proof(&mut self, proof: Proof) {
+        self.settings.require = Some(proof.require);
+        self.proof = Some(proof);
+    }
+
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// Returns the share of compared documents that are removed.
+    pub(crate) async fn removed_share(&self) -> Result<f64> {
+        let [documents, removed] = self.removals().await?;
+        Ok(removed as f64 / documents.max(1) as f64)
+    }
+
+    /// Returns the share of removed documents that lose more than 2 % of their shingles. Fails with `Kind::Job` if it is unknown.
+    pub(crate) async fn lossy_share(&self) -> Result<f64> {
+        let [_, removed] = self.removals().await?;
+        match self.losses().await?.lossy_removals {
+            Some(lossy) => Ok(lossy as f64 / removed.max(1) as f64),
+            None if removed == 0 => Ok(0.0),
+            None => Err(Error::job(format!(
+                "{}: the losses of the removed documents are unknown with these options: leave `lossy` out of the requirements, or apply \
+                 without --keep-up-to",
+                self.stored.layout().shown()
+            ))),
+        }
+    }
+
+    /// Returns the numbers of compared documents and of removed documents.
+    async fn removals(&self) -> Result<[u64; 2]> {
+        let figures = alarms::figures(&self.stored, None, self.removal()).await?;
+        Ok([figures.iter().map(|all| all.documents).sum(), figures.iter().map(|all| all.removed).sum()])
+    }
+
     pub(super) fn removal(&self) -> Removal<'_> {
         Removal { contained: self.settings.contained, budget: self.budget.as_ref() }
     }

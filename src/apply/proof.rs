@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::alarms::figures;
-use super::input::Opened;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::{Figure, Requirements};
+use crate::output::Layout;
 use crate::output::manifest::File;
-use crate::output::{Layout, Stored};
 
 /// The name of the file in the folder of records, and of its table in the manifest.
 const FILE: &str = "proof.json";
@@ -29,7 +27,7 @@ pub struct Proof {
     /// The sample from which recall, and precision without labels, are estimated. `None` if neither is required.
     pub sample: Option<Sample>,
     /// The labels by which people judged pairs. `None` if precision is not judged by them.
-    pub labels: Option<Labels>,
+    pub labels: Option<LabelFile>,
 }
 
 /// A required figure and its 95 % interval. Both ends of an exact figure equal its value.
@@ -62,7 +60,7 @@ pub struct Sample {
 
 /// A file of labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Labels {
+pub struct LabelFile {
     /// The path, as the user named it.
     pub file: String,
     /// The CRC-32 (IEEE) of its bytes.
@@ -76,44 +74,6 @@ impl ProvenFigure {
     pub(crate) fn new((figure, required): (Figure, f64), [value, low, high]: [f64; 3]) -> Self {
         let proven = if figure.is_minimum() { low >= required } else { high <= required };
         Self { figure, required, value, low, high, proven }
-    }
-}
-
-impl Opened {
-    /// Sets the proof that is written beside the result.
-    pub fn set_proof(&mut self, proof: Proof) {
-        self.settings.require = Some(proof.require);
-        self.proof = Some(proof);
-    }
-
-    pub(crate) fn stored(&self) -> &Stored {
-        &self.stored
-    }
-
-    /// Returns the share of compared documents that are removed.
-    pub(crate) async fn removed_share(&self) -> Result<f64> {
-        let [documents, removed] = self.removals().await?;
-        Ok(removed as f64 / documents.max(1) as f64)
-    }
-
-    /// Returns the share of removed documents that lose more than 2 % of their shingles. Fails with `Kind::Job` if it is unknown.
-    pub(crate) async fn lossy_share(&self) -> Result<f64> {
-        let [_, removed] = self.removals().await?;
-        match self.losses().await?.lossy_removals {
-            Some(lossy) => Ok(lossy as f64 / removed.max(1) as f64),
-            None if removed == 0 => Ok(0.0),
-            None => Err(Error::job(format!(
-                "{}: the losses of the removed documents are unknown with these options: leave `lossy` out of the requirements, or apply \
-                 without --keep-up-to",
-                self.stored.layout().shown()
-            ))),
-        }
-    }
-
-    /// Returns the numbers of compared documents and of removed documents.
-    async fn removals(&self) -> Result<[u64; 2]> {
-        let figures = figures(&self.stored, None, self.removal()).await?;
-        Ok([figures.iter().map(|all| all.documents).sum(), figures.iter().map(|all| all.removed).sum()])
     }
 }
 

@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 use super::audit::{Judged, judge};
 use super::{Estimate, Evaluation, EvaluationSettings, evaluate_stored};
 use crate::apply::Opened;
-use crate::apply::proof::{Labels, Proof, ProvenFigure, Sample};
+use crate::apply::proof::{LabelFile, Proof, ProvenFigure, Sample};
 use crate::error::counts::count;
 use crate::error::{Error, Result};
 use crate::job::{Figure, Requirements};
@@ -59,16 +59,16 @@ pub async fn prove(session: &SessionContext, opened: &Opened, settings: &ProofSe
             shingle_sets: evaluation.shingle_sets,
             seed: settings.evaluation.seed,
         }),
-        labels: judged.map(|(labels, judged)| Labels { judged: judged.judged, ..labels }),
+        labels: judged.map(|(labels, judged)| LabelFile { judged: judged.judged, ..labels }),
     })
 }
 
 /// The interval of a figure about which nothing is known.
 const UNKNOWN: [f64; 3] = [0.0, 0.0, 1.0];
 
-fn read_labels(file: &str) -> Result<Labels> {
+fn read_labels(file: &str) -> Result<LabelFile> {
     let bytes = std::fs::read(file).map_err(|e| Error::input(format!("{file} cannot be read")).because(e))?;
-    Ok(Labels { file: file.to_owned(), crc32: crc32fast::hash(&bytes), judged: 0 })
+    Ok(LabelFile { file: file.to_owned(), crc32: crc32fast::hash(&bytes), judged: 0 })
 }
 
 fn ends(estimate: Estimate) -> [f64; 3] {

@@ -127,7 +127,10 @@ fn labels_prove_precision_and_reference_outputs_prove_no_recall() {
         serde_json::from_slice(&std::fs::read(scene.path("clean/_resemblance/proof.json")).unwrap()).unwrap();
     assert_eq!((&proof["labels"]["judged"], &proof["sample"]), (&json!(all), &Value::Null));
 
-    scene.run("in.parquet", "next", &[&scene.against(&["out"])]);
+    let later: Vec<Document> =
+        scene.documents[..50].iter().map(|(id, text)| (format!("later-{id}"), text.clone())).collect();
+    scene.write("next.parquet", &later);
+    scene.run("next.parquet", "next", &[&scene.against(&["out"])]);
     let next = |require: &str| scene.command(&["apply", "next", "--dry-run", "--require", require]).assert();
     next("recall>=0.5").refused(2, &["merge it"]);
     next("removed<=1,lossy<=1").success();
