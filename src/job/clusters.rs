@@ -210,6 +210,7 @@ pub struct Alarms {
     /// The maximum share of read documents that may be rejected, in \[0, 1\], in all groups together. Default: no limit.
     pub max_rejected_share: Option<f64>,
     /// Figures that must be proven before `apply` removes documents, as in `recall>=0.95,lossy<=0.02`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub require: Option<Requirements>,
     /// `group`: the limits on removals and clusters apply to each group. Default: they apply to all documents together.

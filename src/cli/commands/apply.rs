@@ -36,7 +36,7 @@ use crate::output::manifest::Counts as RunCounts;
   resemblance apply out/reviews/ --to clean/ --columns cluster_size
   resemblance apply out/pages/ --to clean/ --passages cut
   resemblance apply out/pages/ --to clean/ --keep-up-to 3
-  resemblance apply out/pages/ --to clean/ --require 'recall>=0.95,lossy<=0.02'
+  resemblance apply out/pages/ --to clean/ --require \"recall>=0.95,lossy<=0.02\"
   resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/")]
 pub(crate) struct Apply {
     /// The finished output: the folder or URL that a job names as output.url
